@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from app.interfaces import Consumer, ConsumerFilter, Log
 from app.model.message import Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import NO_GROUPS, LogHealth, LogMetadata, ReadTopics
 from app.model.start import StartAt
 
 
@@ -55,7 +55,7 @@ class DelegatingLog(Log):
         return await self.target.position_back(partition, count)
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+        self, topics: Sequence[str] | None = None, groups: ReadTopics = NO_GROUPS
     ) -> LogMetadata:
         return await self.target.metadata(topics, groups)
 

@@ -13,7 +13,7 @@ from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Consumer, ConsumerFilter, Located, PublishResult, ResultCallback
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata, ReadTopics
 from app.model.start import StartAt
 from app.routing.identity import Identity
 
@@ -135,9 +135,7 @@ class Driver(Protocol):
 
     async def position_at(self, partition: Partition, time_ms: int) -> str: ...
     async def position_back(self, partition: Partition, count: int) -> str: ...
-    async def metadata(
-        self, topics: Sequence[str] | None, groups: Sequence[str]
-    ) -> LogMetadata: ...
+    async def metadata(self, topics: Sequence[str] | None, groups: ReadTopics) -> LogMetadata: ...
     async def create_topic(self, topic: str, partitions: int) -> None: ...
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:

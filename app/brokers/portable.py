@@ -29,7 +29,7 @@ from app.errors import (
 )
 from app.interfaces import Consumer, ConsumerFilter, Located, Log, PublishResult, ResultCallback
 from app.model.message import Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import NO_GROUPS, LogHealth, LogMetadata, ReadTopics
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.identity import Identity
@@ -218,9 +218,10 @@ class PortableLog(Log):
         return await self._translated(self.driver.position_back(partition, count))
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+        self, topics: Sequence[str] | None = None, groups: ReadTopics = NO_GROUPS
     ) -> LogMetadata:
-        asked = (None if topics is None else tuple(topics), tuple(groups))
+        read = tuple((group, tuple(of_group)) for group, of_group in groups.items())
+        asked = (None if topics is None else tuple(topics), read)
         return await self._translated(
             self._shared.ask(asked, lambda: self.driver.metadata(topics, groups))
         )

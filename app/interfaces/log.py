@@ -18,7 +18,7 @@ from app.errors import BrokerError, PublishUnknown
 from app.filters.selection import Selection
 from app.model.capabilities import Capabilities
 from app.model.message import ConsumerEvent, Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import NO_GROUPS, LogHealth, LogMetadata, ReadTopics
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.identity import Identity
@@ -227,9 +227,14 @@ class Log(Protocol):
         """
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+        self, topics: Sequence[str] | None = None, groups: ReadTopics = NO_GROUPS
     ) -> LogMetadata:
-        """Return the topics, and the lag of ``groups``. None means all topics that Skybridge may see."""
+        """Return the topics that exist, and the lag of groups. Nothing is created.
+
+        Args:
+            topics: The topics. None means all topics that Skybridge may see.
+            groups: The groups, each with those of the topics that it reads.
+        """
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic. An existing topic is no error."""

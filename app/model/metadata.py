@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
+ReadTopics = Mapping[str, Collection[str]]
+"""The topics that each group reads, by group."""
+NO_GROUPS: ReadTopics = {}
+
 
 class PartitionMetadata(msgspec.Struct, frozen=True):
     """One partition of a topic with its replicas and positions.

@@ -70,7 +70,8 @@ class ExpiryAlarm(DispatcherPart):
 
     async def _extents(self) -> dict[Partition, RetainedExtent]:
         """Return the extents of the partitions whose positions are numbers."""
-        metadata = await self._broker.metadata(self._subscription.source.topics, [self._group])
+        topics = self._subscription.source.topics
+        metadata = await self._broker.metadata(topics, {self._group: topics})
         earliest = {
             Partition(topic.name, each.number): each.earliest
             for topic in metadata.topics

@@ -197,7 +197,7 @@ class TestRabbitAlone(CreatedTopicCases):
         await publish(log, topic, [text(str(n), str(n)) for n in range(8)])
 
         async def lags() -> list[int]:
-            found = (await log.metadata([topic], groups)).groups
+            found = (await log.metadata([topic], {group: [topic] for group in groups})).groups
             return [sum(e.lag or 0 for e in found if e.group == group) for group in groups]
 
         async with asyncio.timeout(PATIENCE):
@@ -207,6 +207,20 @@ class TestRabbitAlone(CreatedTopicCases):
             got = bodies(await take(member, 8))
             assert sorted(body or b"" for body in got) == [b"%d" % n for n in range(8)]
             await member.close()
+
+    async def test_asking_for_the_lag_of_a_group_creates_no_queues(
+        self, harness: RabbitHarness
+    ) -> None:
+        """The queues of a group that reads another topic filled up, and nobody read them."""
+        log = await harness.make_log(queue="{group}.{topic}.{partition}", partitions=2)
+        topic, reader, other = await harness.fresh_topic(log, 2), fresh_group(), fresh_group()
+        member = await log.subscribe(reader, [topic], EARLIEST)
+        found = await log.metadata([topic], {reader: [topic], other: [topic]})
+        assert {each.group for each in found.groups} == {reader}
+        async with channel_to(harness.address) as channel:
+            with pytest.raises(aio_pika.exceptions.ChannelNotFoundEntity):
+                await channel.declare_queue(f"{other}.{topic}.0", passive=True)
+        await member.close()
 
     async def test_a_hash_exchange_spreads_what_others_publish_by_key(
         self, harness: RabbitHarness

@@ -101,7 +101,7 @@ async def stored_at_last(log: PortableLog, topic: str, key: str) -> Receipt:
 
 
 async def lag_of(log: PortableLog, topic: str, group: str) -> list[int | None]:
-    return [each.lag for each in (await log.metadata([topic], [group])).groups]
+    return [each.lag for each in (await log.metadata([topic], {group: [topic]})).groups]
 
 
 def got(member: Member) -> set[bytes | None]:
@@ -161,7 +161,7 @@ async def test_a_gap_hides_nothing_behind_it(harness: RabbitHarness) -> None:
     assert f"{topic}.1, {topic}.4" in consumer.trouble
     assert f"{topic}.1, {topic}.4" in (await log.check_targets([topic]))[topic]
     assert set(bodies(await take(consumer, 4))) == {b"%d" % n for n in there}
-    found = await log.metadata([topic], [group])
+    found = await log.metadata([topic], {group: [topic]})
     assert [each.number for each in found.topics[0].partitions] == sorted(there)
     assert {each.partition for each in found.groups} == there
     await consumer.close()

@@ -83,7 +83,7 @@ class House:
         """Until the group has nothing left to read or finish, and nothing waits in the store."""
 
         async def left():
-            metadata = await self.log.metadata([TOPIC], ["skybridge.e2e.billing"])
+            metadata = await self.log.metadata([TOPIC], {"skybridge.e2e.billing": [TOPIC]})
             return sum(one.lag or 0 for one in metadata.groups) or await self.store.parked.count()
 
         async with asyncio.timeout(PATIENCE):

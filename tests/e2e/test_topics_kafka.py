@@ -72,7 +72,7 @@ async def log(making: KafkaServer) -> AsyncIterator[PortableLog]:
 
 async def test_many_scrapes_are_one_connection(log: PortableLog) -> None:
     """/status and /metrics ask every few seconds, for years."""
-    groups = [f"skybridge.t.{number}" for number in range(3)]
+    groups = {f"skybridge.t.{number}": ["orders"] for number in range(3)}
     for _ in range(3):
         await asyncio.gather(*(log.metadata(None, groups) for _ in range(10)))
     assert (Counted.opened, Counted.open) == (1, 1)

@@ -220,6 +220,6 @@ class TestABrokerThatNobodyTuned:
             assert bodies(messages) == everything
             await consumer.settle(messages[finished])
             await consumer.close()
-        [lag] = (await log.metadata([topic], [group])).groups
+        [lag] = (await log.metadata([topic], {group: [topic]})).groups
         assert lag.lag == 0
         await log.stop()

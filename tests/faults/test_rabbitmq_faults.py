@@ -233,7 +233,7 @@ class TestAConsumerThroughAnOutage:
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         messages = await take(consumer, 6)
         await consumer.settle([messages[n] for n in (0, 1, 3)])
-        metadata = await log.metadata([topic], [consumer.group])
+        metadata = await log.metadata([topic], {consumer.group: [topic]})
         assert [lag.lag for lag in metadata.groups] == [3]
         await asyncio.to_thread(own_rabbitmq.remember)
         await asyncio.to_thread(own_rabbitmq.kill)

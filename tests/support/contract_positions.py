@@ -263,7 +263,7 @@ class PlaceCases:
             await consumer.close()
 
     async def _lag(self, log: PortableLog, topic: str, group: str) -> int:
-        metadata = await log.metadata([topic], [group])
+        metadata = await log.metadata([topic], {group: [topic]})
         lags = [entry.lag for entry in metadata.groups if entry.topic == topic]
         assert lags
         assert all(lag is not None for lag in lags)

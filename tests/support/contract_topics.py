@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from app.brokers.portable import PortableLog
-from app.errors import BrokerRefused
-from app.model.message import Message
+from app.errors import BrokerRefused, PositionOutOfRange
+from app.model.message import Message, Partition
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
 from contract_tools import AT_ONCE, PATIENCE, assigned, fresh_group, publish, text, until_owned
@@ -39,6 +39,17 @@ class CreatedTopicCases:
         found = (await log.metadata([published, subscribed])).topics
         assert [len(topic.partitions) for topic in found] == [3, 3]
         await consumer.close()
+
+    async def test_asking_creates_nothing(self, harness: Cluster) -> None:
+        """Metadata and positions of a missing topic create no topic, although the settings let publishers create it."""
+        log = await harness.make_log(create_topics=True)
+        missing, group = f"asked-{uuid4().hex[:12]}", fresh_group()
+        for _ in range(2):
+            found = await log.metadata([missing], {group: [missing]})
+            assert (found.topics, found.groups) == ((), ())
+            if log.capabilities.seek_by_time:
+                with pytest.raises(PositionOutOfRange):
+                    await log.position_at(Partition(missing, 0), 0)
 
 
 class ForeignTopicCases(CreatedTopicCases):

@@ -13,7 +13,15 @@ from app.errors import BrokerError, BrokerRefused, PositionOutOfRange
 from app.interfaces import Clock, ConsumerFilter, PublishResult
 from app.model.capabilities import Capabilities
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
-from app.model.metadata import GroupLag, LogHealth, LogMetadata, PartitionMetadata, TopicMetadata
+from app.model.metadata import (
+    NO_GROUPS,
+    GroupLag,
+    LogHealth,
+    LogMetadata,
+    PartitionMetadata,
+    ReadTopics,
+    TopicMetadata,
+)
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.partitions import partition_of
@@ -102,14 +110,19 @@ class FakeLog:
         return str(max(self.earliest[partition], len(stored) - count))
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+        self, topics: Sequence[str] | None = None, groups: ReadTopics = NO_GROUPS
     ) -> LogMetadata:
         names = sorted({partition.topic for partition in self.partitions})
         wanted = [name for name in names if topics is None or name in topics]
         return LogMetadata(
             self.name,
             tuple(TopicMetadata(name, self._ends(name)) for name in wanted),
-            tuple(self._lag(group, at) for group in groups for at in self.of(*wanted)),
+            tuple(
+                self._lag(group, at)
+                for group in groups
+                for at in self.of(*wanted)
+                if at.topic in groups[group]
+            ),
         )
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:

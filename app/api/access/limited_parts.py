@@ -24,7 +24,7 @@ from app.api.http.given import ServiceParts
 from app.errors import BrokerRefused
 from app.interfaces import Attempt, Located, Log, Store, WaitingEvent
 from app.model.message import Message, Partition
-from app.model.metadata import LogMetadata
+from app.model.metadata import NO_GROUPS, LogMetadata, ReadTopics
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
@@ -148,7 +148,7 @@ class LogWithin(LimitedView):
     _whole: Log
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+        self, topics: Sequence[str] | None = None, groups: ReadTopics = NO_GROUPS
     ) -> LogMetadata:
         """Return the metadata of the topics that the caller may access.
 

@@ -117,7 +117,7 @@ async def offsets(
     log = log_of(brokers, broker)
     time_ms = None if time is None else _parse_time(time)
     own_groups = subscriptions.groups(broker, topic)
-    metadata = await log.metadata([topic], list(group or own_groups))
+    metadata = await log.metadata([topic], {name: [topic] for name in group or own_groups})
     ends = _requested_partitions(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
     at = {number: place.position for number, place in found.items()}

@@ -27,6 +27,7 @@ from app.model.metadata import (
     LogHealth,
     LogMetadata,
     PartitionMetadata,
+    ReadTopics,
     TopicMetadata,
 )
 from app.model.start import StartAt
@@ -131,7 +132,7 @@ class EmbeddedDriver:
         log = self.engine.partition(partition)
         return str(max(log.earliest, log.next_offset - count))
 
-    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
+    async def metadata(self, topics: Sequence[str] | None, groups: ReadTopics) -> LogMetadata:
         self._running()
         known = self.engine.topics()
         names = sorted(known) if topics is None else [name for name in topics if name in known]
@@ -230,23 +231,25 @@ class EmbeddedDriver:
                 return checked_offset(log.place, text, log.earliest, log.next_offset)
 
     async def _lags_of(
-        self, groups: Sequence[str], topics: Sequence[str] | None
+        self, groups: ReadTopics, topics: Sequence[str] | None
     ) -> tuple[GroupLag, ...]:
         """Return the lags of all groups. There may be thousands of groups, so the event loop serves other
         tasks in between."""
         found: list[GroupLag] = []
-        wanted = None if topics is None else frozenset(topics)
-        for number, group in enumerate(groups):
-            found += self._lags(group, wanted)
+        asked = None if topics is None else frozenset(topics)
+        for number, (group, read) in enumerate(groups.items()):
+            found += self._lags(
+                group, frozenset(read) if asked is None else asked.intersection(read)
+            )
             if number % _GROUPS_AT_ONCE == _GROUPS_AT_ONCE - 1:
                 await asyncio.sleep(0)
         return tuple(found)
 
-    def _lags(self, group: str, topics: Collection[str] | None) -> Iterator[GroupLag]:
+    def _lags(self, group: str, topics: Collection[str]) -> Iterator[GroupLag]:
         known = self.engine.groups.positions.started(group)
         for place in sorted(known, key=lambda place: (place.topic, place.number)):
             committed = known[place]
-            if topics is None or place.topic in topics:
+            if place.topic in topics:
                 lag = self.engine.partition(place).next_offset - committed.offset
                 position = str(committed.offset)
                 yield GroupLag(group, place.topic, place.number, position, max(0, lag))

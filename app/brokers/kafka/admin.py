@@ -38,7 +38,7 @@ from app.brokers.kafka.shared_admin import SharedAdminClient
 from app.errors import PositionOutOfRange
 from app.interfaces import Commit
 from app.model.message import Partition
-from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
+from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, ReadTopics, TopicMetadata
 
 _NO_LEADER = -1
 _NOTHING: Mapping[str, Offsets] = MappingProxyType({})
@@ -142,14 +142,14 @@ class KafkaAdmin:
     async def metadata(
         self,
         topics: Sequence[str] | None,
-        groups: Sequence[str],
+        groups: ReadTopics,
         shared: Mapping[str, Offsets] = _NOTHING,
     ) -> LogMetadata:
         """Return partitions and offsets of the topics, and the lag of the groups in them.
 
         Args:
             topics: The topics. None means all.
-            groups: The groups.
+            groups: The groups, each with the topics that it reads.
             shared: The positions of those groups that share a membership, which the cluster does not know.
         """
         async with self._client() as client:
@@ -167,7 +167,7 @@ class KafkaAdmin:
             tuple(
                 lag
                 for group, positions in committed.items()
-                for lag in _lags(group, positions, leaders, latest)
+                for lag in _lags(group, positions, _read_places(leaders, groups[group]), latest)
             ),
         )
 
@@ -342,6 +342,10 @@ def _partition(
         earliest=str(earliest.get(place, "")),
         latest=str(latest.get(place, "")),
     )
+
+
+def _read_places(leaders: Leaders, topics: Collection[str]) -> list[TopicPartition]:
+    return [place for place in leaders if place.topic in topics]
 
 
 def _lags(

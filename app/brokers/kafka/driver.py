@@ -27,7 +27,7 @@ from app.errors import BrokerError, BrokerUnavailable, StoreUnavailable
 from app.interfaces import Consumer, ProgressStore
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata, ReadTopics
 
 CAPABILITIES = Capabilities(
     replayable=True,
@@ -126,8 +126,10 @@ class KafkaDriver:
     async def position_back(self, partition: Partition, count: int) -> str:
         return str(await self._admin.offset_back(partition, count))
 
-    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
-        return await self._admin.metadata(topics, groups, await self._shared_positions(groups))
+    async def metadata(self, topics: Sequence[str] | None, groups: ReadTopics) -> LogMetadata:
+        return await self._admin.metadata(
+            topics, groups, await self._shared_positions(list(groups))
+        )
 
     async def _shared_positions(self, groups: Sequence[str]) -> Mapping[str, Offsets]:
         """Return the positions of those groups that share a membership."""

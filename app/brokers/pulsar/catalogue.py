@@ -9,11 +9,11 @@ from app.brokers.pulsar.answers import PartitionInternals, PartitionStats
 from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.reader import wire_of
 from app.model.message import Partition
-from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
+from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, ReadTopics, TopicMetadata
 
 
 async def describe(
-    admin: PulsarAdmin, broker: str, topics: Sequence[str] | None, groups: Sequence[str]
+    admin: PulsarAdmin, broker: str, topics: Sequence[str] | None, groups: ReadTopics
 ) -> LogMetadata:
     """Return metadata of the existing topics, sorted by name, and the lag of the groups. None means all
     topics.
@@ -39,7 +39,8 @@ async def describe(
     lags: list[GroupLag] = []
     counted = await ask_each(admin.stats, [topic for topic, _ in found] if groups else ())
     for (topic, every), stats in zip(found, counted, strict=False):
-        lags += _lags(topic, every, held, stats, groups)
+        readers = [group for group, read in groups.items() if topic in read]
+        lags += _lags(topic, every, held, stats, readers)
     return LogMetadata(broker, described, tuple(lags))
 
 

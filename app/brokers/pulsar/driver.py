@@ -20,7 +20,7 @@ from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata, ReadTopics
 
 CAPABILITIES = Capabilities(
     replayable=True,  # if the topic has a retention
@@ -89,7 +89,7 @@ class PulsarDriver:
     async def position_back(self, partition: Partition, count: int) -> str:
         return await position_back(self._admin, partition, count)
 
-    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
+    async def metadata(self, topics: Sequence[str] | None, groups: ReadTopics) -> LogMetadata:
         return await describe(self._admin, self.name, topics, groups)
 
     async def create_topic(self, topic: str, partitions: int) -> None:

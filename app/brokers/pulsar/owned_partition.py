@@ -5,9 +5,9 @@ each arriving message is compared with the messages that this member took under 
 message is then handed out once. The comparison needs the order of arrival, which the library keeps for
 listeners only.
 
-There is one exception. If the broker makes another consumer the owner and this one again while it reads from
-its disks, it sends nothing again, because to it this consumer has what it got before. So a consumer of the
-library whose messages were forgotten is replaced before its member owns the partition again.
+There is one exception. The broker may make another consumer the owner and this one again, while it reads from
+its disks. Then it sends nothing again, because this consumer has got those messages before. So a consumer of
+the library whose messages were forgotten is replaced before its member owns the partition again.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerRefused, PositionOutOfRange
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Message, Partition
-from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
+from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, ReadTopics, TopicMetadata
 
 THE_CLUSTER = 0
 """The node number in metadata. AMQP does not number nodes, so one number represents the whole cluster."""
@@ -75,7 +75,12 @@ class RabbitAdmin:
         return str(max(ends.earliest, ends.latest - count))
 
     async def _place(self, connection: RabbitConnection, partition: Partition) -> str:
-        layout = await self._topology.layout(connection, partition.topic)
+        try:
+            layout = await self._topology.existing(connection, partition.topic)
+        except BrokerRefused as error:
+            if error.kind != "unknown-topic":
+                raise
+            raise PositionOutOfRange(f"there is no topic {partition.topic}") from error
         if partition.number not in layout.there:
             raise PositionOutOfRange(f"there is no partition {partition}")
         return self._topology.queue(partition.topic, partition.number, "")
@@ -97,16 +102,16 @@ class RabbitAdmin:
         warnings = self._topology.declared.warnings
         return tuple(warnings[queue] for queue in looked_at if queue in warnings)
 
-    async def metadata(self, topics: Sequence[str], groups: Sequence[str]) -> LogMetadata:
+    async def metadata(self, topics: Sequence[str], groups: ReadTopics) -> LogMetadata:
         """Return metadata of the existing topics, and the lag of the groups in them."""
         async with self._connection() as connection:
             found = {topic: await self._ends(connection, topic, "") for topic in topics}
             lags: list[GroupLag] = []
-            for group in groups:
-                for topic, shared in found.items():
-                    own = self._topology.by_group(topic) and shared is not None
-                    ends = await self._ends(connection, topic, group) if own else shared
-                    lags += await self._lags(group, topic, ends or {})
+            for group, topic in ((each, topic) for each in groups for topic in groups[each]):
+                shared = found.get(topic)
+                own = self._topology.by_group(topic) and shared is not None
+                ends = await self._ends(connection, topic, group) if own else shared
+                lags += await self._lags(group, topic, ends or {})
         known = tuple(
             TopicMetadata(topic, tuple(_partition(n, each) for n, each in ends.items()))
             for topic, ends in found.items()
@@ -117,15 +122,14 @@ class RabbitAdmin:
     async def _ends(
         self, connection: RabbitConnection, topic: str, group: str
     ) -> dict[int, StreamEnds] | None:
-        """Return the first and next offset of each queue by its number, or None if the topic does not
-        exist.
+        """Return the first and next offset of each queue by its number, or None if no queue exists.
 
         A queue that is not a stream has no offsets. Its messages are counted from the head, so the next
         offset is the depth. If each group has its own queues and no group is given, all offsets are 0.
         """
         age = self._settings.metadata_age
         try:
-            layout = await self._topology.layout(connection, topic, group, age=age)
+            layout = await self._topology.existing(connection, topic, group, age=age)
         except BrokerRefused as error:
             if error.kind != "unknown-topic":
                 raise

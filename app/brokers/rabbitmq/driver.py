@@ -19,7 +19,7 @@ from app.errors import BrokerError, BrokerRefused
 from app.interfaces import Consumer, OffsetStore
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
-from app.model.metadata import LogHealth, LogMetadata
+from app.model.metadata import LogHealth, LogMetadata, ReadTopics
 from app.model.start import StartAt
 
 CAPABILITIES = Capabilities(
@@ -92,7 +92,7 @@ class RabbitDriver:
     async def position_back(self, partition: Partition, count: int) -> str:
         return await self._admin.position_back(partition, count)
 
-    async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
+    async def metadata(self, topics: Sequence[str] | None, groups: ReadTopics) -> LogMetadata:
         known = [*self._topics, *self._producer.targets.known]
         asked = list(dict.fromkeys(known)) if topics is None else list(topics)
         return await self._admin.metadata(asked, groups)

@@ -70,6 +70,7 @@ class Topology:
         self.declared = Declarations(settings)
         self._unmade: dict[str, str] = {}  # by topic: why missing queues were not created
         self._layouts = LayoutCache(settings.metadata_age)
+        self._looks = LayoutCache(settings.metadata_age)  # of questions that create nothing
 
     def by_group(self, topic: str) -> bool:
         """Return True if each group has its own queues of the topic. A topic ``queue:NAME`` is one queue
@@ -168,9 +169,26 @@ class Topology:
 
         return await self._layouts.of((topic, own), age, ask)
 
+    async def existing(
+        self, connection: RabbitConnection, topic: str, group: str = "", *, age: float = 0.0
+    ) -> QueueLayout:
+        """Return the queues of a topic, as ``layout`` does, and create nothing. Raise BrokerRefused if none
+        exists. Without a group, a topic whose groups have their own queues exists if its exchange does."""
+        if topic.startswith(EXCHANGE):
+            raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
+        own = group if self.by_group(topic) else ""
+
+        async def ask(look: QueueProbe) -> QueueLayout:
+            return await self._look_only(connection, topic, own, look)
+
+        return await self._looks.of((topic, own), age, ask)
+
     def expire(self, topic: str, group: str = "") -> None:
-        """Count the queues of the topic at the next request, because one of them was not found."""
-        self._layouts.expire((topic, group if self.by_group(topic) else ""))
+        """Count the queues of the topic at the next request, because one of them was not found or has just
+        been created."""
+        name = topic, group if self.by_group(topic) else ""
+        self._layouts.expire(name)
+        self._looks.expire(name)
 
     def missing_text(self, topic: str, numbers: Iterable[int], group: str) -> str:
         """Return the names of missing queues and the cure, or an empty text if none is missing."""
@@ -226,6 +244,22 @@ class Topology:
         )
         return QueueLayout(count, () if made else missing)
 
+    async def _look_only(
+        self, connection: RabbitConnection, topic: str, own: str, look: QueueProbe
+    ) -> QueueLayout:
+        """Count the queues of a topic, and create nothing."""
+        if topic.startswith(QUEUE):
+            await self.depth(connection, self.queue(topic, 0, ""))
+            return QueueLayout(1)
+        if self.by_group(topic) and not own:
+            await self._exchange_is_there(connection, topic)
+            return QueueLayout(self._settings.partitions)
+        found = await self._numbers(connection, topic, own, look)
+        if not found:
+            raise self._unknown(f"queue {self.queue(topic, 0, own)}", topic)
+        count = max(look.least, max(found) + 1)
+        return QueueLayout(count, tuple(n for n in range(count) if n not in found))
+
     async def _declare(
         self,
         connection: RabbitConnection,
@@ -259,6 +293,7 @@ class Topology:
                 raise
             return False
         self._unmade.pop(topic, None)
+        self._looks.expire((topic, own))
         if known:
             log.warning("topic %s: queues were declared and bound again: %s", topic, names)
         return True
@@ -268,6 +303,7 @@ class Topology:
         if not self.by_group(topic):
             queues = {number: self.queue(topic, number, "") for number in range(partitions)}
             await self.declared.queues(connection, topic, queues)
+        self._looks.expire((topic, ""))
 
     async def depth(self, connection: RabbitConnection, queue: str) -> tuple[int, int]:
         """Return the numbers of ready messages and of consumers of a queue. Raise BrokerRefused if it does

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from app.api.status.families import Family, broker_families
 from app.brokers.portable import PortableLog
@@ -22,7 +22,7 @@ from app.features.brokers.targets import Faults, TargetCheck
 from app.features.component import Component, ConfigChange, stop_if_start_fails, stop_part
 from app.interfaces import Clock, Log, Store
 from app.model.log_name import LogName
-from app.model.metadata import GroupLag, Lags
+from app.model.metadata import GroupLag, Lags, ReadTopics
 from app.model.metadata import LogHealth as BrokerHealth
 from app.model.subscription import Subscription
 from app.telemetry import Counters
@@ -122,7 +122,7 @@ class BrokersComponent(Component[Config]):
         )  # concurrently, because a probe does not wait long
         return dict(zip(names, found, strict=True))
 
-    async def lag(self, read: Mapping[str, Mapping[str, Collection[str]]]) -> Lags:
+    async def lag(self, read: Mapping[str, ReadTopics]) -> Lags:
         """Return the lag of groups. ``read`` has the topics that each group reads, by broker and group."""
         found: list[GroupLag] = []
         silent: list[str] = []
@@ -135,11 +135,10 @@ class BrokersComponent(Component[Config]):
                 if not (await log.health()).healthy:
                     silent += groups
                     continue
-                lags = (await log.metadata(topics, list(groups))).groups
+                found += (await log.metadata(topics, groups)).groups
             except SkybridgeError:  # the broker has just failed, which its health reports
                 silent += groups
                 continue
-            found += (each for each in lags if each.topic in groups.get(each.group, ()))
         return Lags(found, silent)
 
     async def metrics(self) -> Sequence[Family]:

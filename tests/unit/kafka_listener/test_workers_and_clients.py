@@ -166,7 +166,7 @@ async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> N
     asking = VersionedClient(RawClient(*await asyncio.open_connection(*house.listener.address)))
 
     async def ours() -> dict[int, tuple[int, int]]:
-        groups = (await house.log.metadata([TOPIC], [GROUP])).groups
+        groups = (await house.log.metadata([TOPIC], {GROUP: [TOPIC]})).groups
         return {each.partition: (int(each.committed), each.lag) for each in groups}
 
     async def theirs() -> dict[int, int]:
@@ -191,7 +191,7 @@ async def test_a_group_that_a_tool_reset_has_no_position_and_starts_anew(
     await house.publish(0, RECORDS)
     places = {place(TOPIC, number): CommittedOffset(reset) for number in range(4)}
     await house.driver.engine.groups.commit(GROUP, places)
-    assert (await house.log.metadata([TOPIC], [GROUP])).groups == ()
+    assert (await house.log.metadata([TOPIC], {GROUP: [TOPIC]})).groups == ()
     worker = await house.worker()
     await until(lambda: len(worker.got) >= RECORDS)
 

@@ -168,7 +168,7 @@ async def test_nothing_is_told_as_committed_before_it_is_in_the_file(setup: Setu
     await consumer.settle(await messages_of(consumer, 2))
 
     async def told() -> tuple[str | None, int | None]:
-        (one,) = (await log.metadata([TOPIC], ["g"])).groups
+        (one,) = (await log.metadata([TOPIC], {"g": [TOPIC]})).groups
         return one.committed, one.lag
 
     assert consumer.window(PLACE) == 0

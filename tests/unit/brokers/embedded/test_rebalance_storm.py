@@ -77,7 +77,7 @@ async def test_nothing_is_lost_or_stuck_while_members_come_and_go(tmp_path: Path
         while {(m.partition, m.offset) for m in seen} != set(sent):
             await asyncio.sleep(0.01)
     await asyncio.gather(*(worker.leave() for worker in workers))
-    lags = (await log.metadata([TOPIC], [GROUP])).groups
+    lags = (await log.metadata([TOPIC], {GROUP: [TOPIC]})).groups
     await log.stop()
     assert [lag.lag for lag in lags] == [0] * 6
     assert all(sent[m.partition, m.offset] == m.record.body for m in seen)

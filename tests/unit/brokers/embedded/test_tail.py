@@ -108,7 +108,7 @@ class House:
         return self.driver.engine.groups.positions.of(group)[PLACE].offset
 
     async def lag(self, group: str) -> int:
-        (lag,) = (await self.log.metadata([TOPIC], [group])).groups
+        (lag,) = (await self.log.metadata([TOPIC], {group: [TOPIC]})).groups
         return lag.lag
 
 
