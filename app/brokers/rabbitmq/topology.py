@@ -251,10 +251,11 @@ class Topology:
         if topic.startswith(QUEUE):
             await self.depth(connection, self.queue(topic, 0, ""))
             return QueueLayout(1)
-        if self.by_group(topic) and not own:
+        if not look.there:
             await self._exchange_is_there(connection, topic)
+        if self.by_group(topic) and not own:
             return QueueLayout(self._settings.partitions)
-        found = await self._numbers(connection, topic, own, look)
+        found = await self._numbers(connection, topic, own, look._replace(ahead=1) if own else look)
         if not found:
             raise self._unknown(f"queue {self.queue(topic, 0, own)}", topic)
         count = max(look.least, max(found) + 1)
