@@ -147,6 +147,8 @@ class Reconciler:
             try:
                 if self._holds():
                     await self._look(key)
+                else:  # this process may be the leader still, when the API server answers again
+                    self._queue.add_later(key, _SOON)
             except SkybridgeError as error:
                 _log.warning("%s/%s: %s", *key, error)
                 self._queue.add_failed(key, _AGAIN)

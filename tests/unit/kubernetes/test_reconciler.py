@@ -740,6 +740,25 @@ async def test_a_late_deletion_takes_nothing_that_another_leader_has_written(hou
     assert house.admin.entries["team.a"]["document"]["concurrency"] == 7
 
 
+async def test_a_change_while_the_lease_is_in_doubt_is_looked_at_later(house):
+    """The API server was away for a while, and the change that came with its first answer was never written."""
+    await house.known.refresh()
+    house.objects["a"] = an_object()
+    house.leads = False
+    work = asyncio.create_task(house.work.run())
+    try:
+        house.work.add(("team", "a"))
+        while house.work.waiting:
+            await asyncio.sleep(0)
+        house.leads = True
+        async with asyncio.timeout(60):
+            while house.reporter.outcomes.get(("team", "a")) is None:
+                await asyncio.sleep(0.01)
+    finally:
+        work.cancel()
+    assert house.admin.calls == [("create", "team.a")]
+
+
 async def test_a_process_that_lost_the_lead_within_a_look_writes_nothing_more(house):
     """It was stopped, and another one has written a newer document meanwhile (issue 46)."""
     house.objects["a"] = an_object()
