@@ -106,6 +106,10 @@ _OF_PARKED: Gauges[ParkedOfSubscription] = {
 """The gauges of the parked events in the store. The store is common to all processes."""
 
 
+_AT_REST = frozenset({"paused", "disabled"})
+"""States in which no worker can reduce the lag, which is unknown if the subscription never started."""
+
+
 def subscription_families(statuses: Sequence[SubscriptionStatus], lag: Lags) -> Iterator[Family]:
     """Yield the metrics of the subscriptions that this process runs."""
     running = {each.id: each for each in statuses}
@@ -120,9 +124,12 @@ def subscription_families(statuses: Sequence[SubscriptionStatus], lag: Lags) -> 
     totals = lag.totals()
     yield Family(
         "subscription_lag_known",
-        "1 if the lag of the subscription is known in each partition, else 0.",
+        "1 if the lag of the subscription is known in each partition, or it is paused or disabled, else 0.",
         ("subscription",),
-        {(each.id,): float(totals.get(each.group, 0) is not None) for each in statuses},
+        {
+            (each.id,): each.state in _AT_REST or totals.get(each.group, 0) is not None
+            for each in statuses
+        },
     )
 
 
