@@ -20,7 +20,8 @@ from app.delivery.address_guard import host_allowed, is_address, is_literal
 _HOST = re.compile(r"[!-~]+")  # a space or NUL would break the request head
 _NO_CODE = "%(?![0-9A-Fa-f]{2})"
 _LABEL = re.compile(r"[-A-Za-z0-9_]+")
-_LITERAL = re.compile(r"([-A-Za-z0-9_.]|%[0-9A-Fa-f]{2})+")
+_LITERAL_PART = r"([-A-Za-z0-9_]|%[0-9A-Fa-f]{2})+"
+_LITERAL = re.compile(rf"{_LITERAL_PART}(\.{_LITERAL_PART})*\.?")
 _LONGEST_NAME, _LONGEST_LABEL = 253, 63
 _PATH_TAKES = "-A-Za-z0-9._~!$&'()*+,;=:@/%"
 _FOREIGN_PATH = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}]+")
@@ -96,7 +97,8 @@ def _small(host: str) -> str:
 def _fault_of_host(host: str, *, bracketed: bool) -> str:
     """Return why a host is neither an address nor a DNS name (RFC 1035 2.3.4), or "" if it may be one."""
     if bracketed or ":" in host:
-        return "" if is_address(host) and ":" in host else "it is no IPv6 address"
+        fits = ":" in host and is_address(host) and not host.endswith(".")
+        return "" if fits else "it is no IPv6 address"
     if is_literal(host) and _LITERAL.fullmatch(host):
         return ""  # the address guard checks its spelling
     name = host.removesuffix(".")
