@@ -50,6 +50,11 @@ class GroupLag(msgspec.Struct, frozen=True):
     committed: str | None
     lag: int | None
 
+    @property
+    def has_begun(self) -> bool:
+        """Return True if the group has a position in the partition."""
+        return self.committed is not None or self.lag is not None
+
 
 class Lags(NamedTuple):
     """The lag of the groups of all subscriptions.
@@ -64,11 +69,14 @@ class Lags(NamedTuple):
 
     def totals(self) -> Mapping[str, int | None]:
         """Return the lag of each group in records. It is None if it is unknown in one partition, because a
-        partial sum would mislead. A group whose topics have no partitions yet is missing."""
+        partial sum would mislead. A group that has not begun is missing: it has no position in any partition."""
         found: dict[str, int | None] = dict.fromkeys(self.silent)
+        begun = {each.group for each in self.partitions if each.has_begun}
         for each in self.partitions:
-            before = found.get(each.group, 0)
-            found[each.group] = None if before is None or each.lag is None else before + each.lag
+            if each.group in begun:
+                before = found.get(each.group, 0)
+                known = before is not None and each.lag is not None
+                found[each.group] = before + each.lag if known else None  # type: ignore[operator]
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,9 +28,11 @@ class Ports:
         os.register_at_fork(after_in_child=self._begin)
 
     def __next__(self) -> int:
-        return next(self._numbers)
+        with self._lock:
+            return next(self._numbers)
 
     def _begin(self) -> None:
+        self._lock = threading.Lock()
         self._claims: list[socket.socket] = []
         self._numbers = self._endless()
 

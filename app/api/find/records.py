@@ -137,7 +137,8 @@ class LogSearch:
             located = await log.locate(wanted.id, wanted.source, start or 0)
             if located is None:
                 return await self._by_time(log)
-            found, missed = await self._records_at(log, located.places), located.missed
+            found, missed = await self._records_at(log, located.places)
+            missed = located.missed or missed
         except BrokerError as error:
             return SearchResult([], [incomplete(log.name, start, str(error))])
         looked = SearchReport(
@@ -151,16 +152,21 @@ class LogSearch:
 
     async def _records_at(
         self, log: Log, places: Iterable[tuple[Partition, str]]
-    ) -> list[FoundRecord]:
-        """Return the records of the event at these places."""
+    ) -> tuple[list[FoundRecord], str]:
+        """Return the records of the event at these places, and why one of them could not be read, or ""."""
         found: list[FoundRecord] = []
+        missed = ""
         for place, position in places:
-            message = await message_at(log, place, position)
+            try:
+                message = await message_at(log, place, position)
+            except BrokerError as error:
+                missed = missed or str(error)
+                continue
             if message is not None and message.time_ms >= (self._wanted.since_ms or 0):
                 found += self._matching(log, message)
             if len(found) == MOST:
                 break
-        return found
+        return found, missed
 
     def _matching(self, log: Log, message: Message) -> list[FoundRecord]:
         """Return a list with the record of the message, or an empty list if the message does not contain the

@@ -51,7 +51,7 @@ from app.api.http.parameters import Moment, Text
 from app.api.http.slices import Slices
 from app.api.status.asked import Spools
 from app.errors import BrokerError
-from app.model.message import Message
+from app.model.message import Message, Partition
 from app.model.spool import spooled_route
 from app.routing.hops import all_hops
 from app.routing.journey import EventExplainer, Journey
@@ -60,6 +60,8 @@ from app.telemetry.slices import in_thread
 SpoolsDep = Annotated[Spools, uses(Spools)]
 
 MOST = 100  # the most events of one answer, and the most records that are read for attempts
+
+SILENT = 5  # partitions that cannot be read, after which no other is tried, because each may take seconds
 
 routes = router("/v1/events", tags=["find"])
 
@@ -162,8 +164,8 @@ async def _records_of_attempts(
     found: Sequence[FoundRecord],
     wanted: WantedEvent,
 ) -> tuple[list[FoundRecord], list[SearchReport]]:
-    """Return records of the event that no log search found but that attempts name, and a report for each log
-    that did not answer. Each attempt names the place of its record in a log."""
+    """Return records of the event that no log search found but that attempts name, and a report for each
+    partition that could not be read. Each attempt names the place of its record in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     read_from = {each.id: each.source.broker for each in now.subscriptions}
     places = dict.fromkeys(
@@ -173,15 +175,18 @@ async def _records_of_attempts(
     )
     unknown = (each for each in places if each not in known)
     more: list[FoundRecord] = []
-    silent: dict[str, SearchReport] = {}
+    silent: dict[tuple[str, Partition], SearchReport] = {}
     for broker, partition, position in islice(unknown, MOST):
         log = brokers.logs.get(broker)
-        if log is None or not log.capabilities.replayable or broker in silent:
+        if log is None or not log.capabilities.replayable or (broker, partition) in silent:
             continue
+        if len(silent) == SILENT:
+            break
         try:
             message = await message_at(log, partition, position)
         except BrokerError as error:
-            silent[broker] = incomplete(broker, wanted.since_ms, str(error))
+            where = f"{broker}/{partition}"
+            silent[broker, partition] = incomplete(where, wanted.since_ms, str(error))
             continue
         decoded = None if message is None else event_in(brokers.kinds, broker, message)
         if message is not None and decoded is not None and wanted.matches(decoded):

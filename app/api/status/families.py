@@ -106,10 +106,6 @@ _OF_PARKED: Gauges[ParkedOfSubscription] = {
 """The gauges of the parked events in the store. The store is common to all processes."""
 
 
-_AT_REST = frozenset({"paused", "disabled"})
-"""States in which no worker can reduce the lag, which is unknown if the subscription never started."""
-
-
 def subscription_families(statuses: Sequence[SubscriptionStatus], lag: Lags) -> Iterator[Family]:
     """Yield the metrics of the subscriptions that this process runs."""
     running = {each.id: each for each in statuses}
@@ -124,12 +120,9 @@ def subscription_families(statuses: Sequence[SubscriptionStatus], lag: Lags) -> 
     totals = lag.totals()
     yield Family(
         "subscription_lag_known",
-        "1 if the lag of the subscription is known in each partition, or it is paused or disabled, else 0.",
+        "1 if the lag of the subscription is known in each partition, or the subscription has not begun, else 0.",
         ("subscription",),
-        {
-            (each.id,): each.state in _AT_REST or totals.get(each.group, 0) is not None
-            for each in statuses
-        },
+        {(each.id,): totals.get(each.group, 0) is not None for each in statuses},
     )
 
 

@@ -167,7 +167,7 @@ class KafkaAdmin:
             tuple(
                 lag
                 for group, positions in committed.items()
-                for lag in _lags(group, positions, _read_places(leaders, groups[group]), latest)
+                for lag in _lags(group, positions, _read_by(groups[group], described), latest)
             ),
         )
 
@@ -344,8 +344,11 @@ def _partition(
     )
 
 
-def _read_places(leaders: Leaders, topics: Collection[str]) -> list[TopicPartition]:
-    return [place for place in leaders if place.topic in topics]
+def _read_by(
+    topics: Collection[str], described: Sequence[Mapping[str, Any]]
+) -> list[TopicPartition]:
+    """Return the partitions of the topics, also those without a leader, whose lag is unknown."""
+    return [place for place in _places(described) if place.topic in topics]
 
 
 def _lags(

@@ -12,6 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from app.brokers.driver import JoinRequest
@@ -30,6 +31,7 @@ from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 log = logging.getLogger(__name__)
 
+JOINS = 32  # partitions of a member that are rejoined at once; each needs a thread
 ACKS_LEAVE = 0.12  # seconds; the library sends acknowledgements ten times a second
 
 
@@ -59,6 +61,7 @@ class PulsarConsumer(GroupMember):
         self._turn = 0
         self._faults = PartitionFaults()
         self._returning: dict[str, asyncio.Task[None]] = {}  # partitions that are being rejoined
+        self._joins = asyncio.Semaphore(JOINS)
 
     async def start(self) -> None:
         """Join the subscription. Raises AdminError, ClientError or httpx.HTTPError, and PositionOutOfRange
@@ -229,7 +232,8 @@ class PulsarConsumer(GroupMember):
             owned.lost_since = owned.lost_since or now
             if owned.epoch != STANDBY:
                 self._lose(owned)
-            owned.starts_over()
+            if owned.handle is not None:  # else a new one is on its way, and may have got messages
+                owned.starts_over()
             if now - owned.lost_since > self._settings.reconnect_within:
                 self._join_again(owned)
 
@@ -314,17 +318,14 @@ class PulsarConsumer(GroupMember):
 
     def _join_again(self, owned: PulsarPartition) -> None:
         """Replace the consumer of the library in a task, unless that is under way."""
-        if owned.wire not in self._returning:
+        if owned.wire not in self._returning and not self._closed:
             self._returning[owned.wire] = asyncio.create_task(self._open_again(owned))
 
     async def _open_again(self, owned: PulsarPartition) -> None:
         handle, owned.handle = owned.handle, None
         try:
-            if handle is not None and handle.is_connected():
-                await self._close_handle(handle)  # first, because both have one name
-            elif handle is not None:
-                self._connection.bridge.run_in_background(handle.close)
-            await self._open(owned)
+            async with self._joins:
+                await self._replace(owned, handle)
             self._faults.clear(owned.wire)
         except Exception as error:  # noqa: BLE001 - logged, because no caller waits; the next check tries again
             meaning = translate(error, self._settings.name) or repr(error)
@@ -335,6 +336,13 @@ class PulsarConsumer(GroupMember):
                 )  # fmt: skip
         finally:
             del self._returning[owned.wire]
+
+    async def _replace(self, owned: PulsarPartition, handle: Any) -> None:
+        if handle is not None and handle.is_connected():
+            await self._close_handle(handle)  # first, because both have one name
+        elif handle is not None:
+            self._connection.bridge.run_in_background(handle.close)
+        await self._open(owned)
 
     async def _close_handle(self, handle: object) -> None:
         try:

@@ -255,7 +255,9 @@ class Topology:
             await self._exchange_is_there(connection, topic)
         if self.by_group(topic) and not own:
             return QueueLayout(self._settings.partitions)
-        found = await self._numbers(connection, topic, own, look._replace(ahead=1) if own else look)
+        if own:  # with a gap, later queues would not be found
+            look = look._replace(least=max(look.least, self._settings.partitions), ahead=1)
+        found = await self._numbers(connection, topic, own, look)
         if not found:
             raise self._unknown(f"queue {self.queue(topic, 0, own)}", topic)
         count = max(look.least, max(found) + 1)

@@ -10,7 +10,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.sharing import SingleFlight
 from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
 from app.config.model.config import Config
-from app.errors import SkybridgeError
+from app.errors import BrokerRefused, SkybridgeError
 from app.features.brokers.logs import (
     bound_logs,
     declare_subscriptions,
@@ -127,18 +127,15 @@ class BrokersComponent(Component[Config]):
         found: list[GroupLag] = []
         silent: list[str] = []
         for name, log in self.logs.items():
-            groups = read.get(name, {})
-            topics = sorted({topic for of_group in groups.values() for topic in of_group})
-            if not groups:
+            if not (groups := read.get(name)):
                 continue
             try:
-                if not (await log.health()).healthy:
+                if (await log.health()).healthy:
+                    found += await _lags_of(log, groups)
+                else:
                     silent += groups
-                    continue
-                found += (await log.metadata(topics, groups)).groups
             except SkybridgeError:  # the broker has just failed, which its health reports
                 silent += groups
-                continue
         return Lags(found, silent)
 
     async def metrics(self) -> Sequence[Family]:
@@ -156,3 +153,15 @@ class BrokersComponent(Component[Config]):
     def _config_with_all_subscriptions(self) -> Config:
         """Return the configuration with all current subscriptions, including those that the API created."""
         return self._config.model_copy(update={"subscriptions": self._subscriptions()})
+
+
+async def _lags_of(log: Log, groups: ReadTopics) -> Sequence[GroupLag]:
+    """Return the lags of groups of one broker. If the broker refuses a topic, the groups that read it are left
+    out, because they deliver nothing of it."""
+    try:
+        topics = sorted({topic for read in groups.values() for topic in read})
+        return (await log.metadata(topics, groups)).groups
+    except BrokerRefused:
+        if len(groups) == 1:
+            return ()
+    return [lag for group, read in groups.items() for lag in await _lags_of(log, {group: read})]
