@@ -11,11 +11,12 @@ from app.model.subscription_status import SubscriptionStatus
 KNOWN = GroupLag("g", "orders", 0, "1", 3)
 OTHER_TOPIC = GroupLag("g", "payments", 0, "1", 2)
 UNKNOWN = GroupLag("g", "orders", 1, None, None)
+LEADERLESS = GroupLag("g", "orders", 1, "7", None)
 
 
-def lag_of(lags: Lags, state: str = "running") -> tuple[object, object]:
+def lag_of(lags: Lags) -> tuple[object, object]:
     """Return the values of the lag, and whether it is known."""
-    status = SubscriptionStatus(id="a", sink="https://a.example/", state=state, group="g")
+    status = SubscriptionStatus(id="a", sink="https://a.example/", state="running", group="g")
     values = {
         family.name: family.values
         for family in subscription_families([status], lags)
@@ -30,18 +31,14 @@ def lag_of(lags: Lags, state: str = "running") -> tuple[object, object]:
         (Lags([KNOWN, OTHER_TOPIC]), {("a", "orders"): 3, ("a", "payments"): 2}, True),
         (Lags([KNOWN, UNKNOWN, OTHER_TOPIC]), {("a", "payments"): 2}, False),
         (Lags([], ["g"]), {}, False),
+        (Lags([LEADERLESS]), {}, False),
         (Lags(), {}, True),
+        (Lags([UNKNOWN]), {}, True),  # it has not begun, and perhaps never can
     ],
 )
 def test_a_topic_with_an_unknown_partition_has_no_sample(lags, values, known) -> None:
-    """A partial sum was told as the lag of the topic."""
+    """A partial sum was told as the lag of the topic. A subscription that cannot begin must not make workers start."""
     assert lag_of(lags) == (values, known)
-
-
-@pytest.mark.parametrize("state", ["paused", "disabled"])
-def test_what_nobody_can_deliver_makes_no_lag_unknown(state: str) -> None:
-    """Its position may not exist, and more workers would not help."""
-    assert lag_of(Lags([UNKNOWN]), state) == ({}, True)
 
 
 @pytest.mark.parametrize(("letters", "parked", "up"), [({}, {}, 1), (None, {}, 0), ({}, None, 0)])

@@ -11,7 +11,7 @@ import pytest
 
 from app.api.asked.readiness import RoleReadiness
 from app.config.load.loader import Loaded, load
-from app.errors import BrokerUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable
 from app.features.brokers.component import HEALTH_KEPT, BrokersComponent
 from app.features.brokers.targets import ASK_AGAIN
 from app.features.component import Role
@@ -334,6 +334,24 @@ async def test_the_lag_of_a_group_is_of_the_topics_that_it_reads(
     monkeypatch.setattr(state.brokers.logs["here"], "metadata", metadata)
     assert (await state.subscriptions.lag()).totals() == {"skybridge.shop.billing": 3}
     metadata.assert_awaited_once_with(["events"], {"skybridge.shop.billing": ("events",)})
+
+
+async def test_a_topic_that_is_refused_hides_the_lag_of_no_other_group(
+    document: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One topic without rights made the lag of all subscriptions of its broker unknown."""
+    state = _composed(document)
+
+    async def metadata(topics: Sequence[str], groups: Any) -> LogMetadata:
+        if "secret" in topics:
+            raise BrokerRefused("no right to describe it", kind="not-authorised")
+        return LogMetadata(
+            "here", (), tuple(GroupLag(each, "events", 0, "5", 3) for each in groups)
+        )
+
+    monkeypatch.setattr(state.brokers.logs["here"], "metadata", metadata)
+    read = {"here": {"a": ["events"], "b": ["secret"], "c": ["events"]}}
+    assert (await state.brokers.lag(read)).totals() == {"a": 3, "c": 3}
 
 
 def _attempt(outcome: str, status: int, detail: str) -> Attempt:

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import pytest
+
 from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
+from app.errors import BrokerRefused
 
 
 class Broker:
@@ -60,3 +63,21 @@ async def test_a_topic_that_is_being_made_is_not_counted_half_way() -> None:
     async with asyncio.timeout(60):
         counts = await asyncio.gather(*(later(turns) for turns in range(60)))
     assert set(counts) == {8}
+
+
+async def test_a_question_about_the_queues_of_a_group_finds_those_after_a_gap_and_creates_none() -> (
+    None
+):
+    """With the queue 0 deleted, the whole group seemed to have none."""
+    settings = RabbitSettings(
+        name="rabbit", addresses="127.0.0.1:1", create_topics=True, queue="{topic}.{group}.{partition}"
+    )  # fmt: skip
+    topology, broker = Topology(settings), Broker()
+    broker.exchanges.add("orders")
+    with pytest.raises(BrokerRefused):
+        await topology.existing(broker, "orders", "g")
+    broker.queues |= {f"orders.g.{number}" for number in (1, 2, 5)}
+    there = set(broker.queues)
+    layout = await topology.existing(broker, "orders", "g")
+    assert layout.there == [1, 2, 5]
+    assert (broker.exchanges, broker.queues) == ({"orders"}, there)
