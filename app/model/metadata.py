@@ -75,8 +75,9 @@ class Lags(NamedTuple):
         for each in self.partitions:
             if each.group in begun:
                 before = found.get(each.group, 0)
-                known = before is not None and each.lag is not None
-                found[each.group] = before + each.lag if known else None  # type: ignore[operator]
+                found[each.group] = (
+                    None if before is None or each.lag is None else before + each.lag
+                )
         return found
 
 

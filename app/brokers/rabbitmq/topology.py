@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 RECREATE_AFTER = 0.5
 """Seconds before a deleted queue is created again. RabbitMQ 3.10 confuses a queue that follows at once with
 the deleted one. It then does not cancel the old consumers, but sends them no messages of the new queue."""
+
+
+_Look = Callable[[RabbitConnection, str, str, QueueProbe], Awaitable[QueueLayout]]
+"""Count the queues of a topic, and of a group that has its own. The last argument has the queues to ask for."""
 
 
 class RabbitTarget(msgspec.Struct, frozen=True):
@@ -160,28 +164,33 @@ class Topology:
             group: The group whose queues are returned, if each group has its own queues.
             age: The age in seconds up to which the result of an earlier count is returned without a request.
         """
-        if topic.startswith(EXCHANGE):
-            raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
-        own = group if self.by_group(topic) else ""
-
-        async def ask(look: QueueProbe) -> QueueLayout:
-            return await self._look(connection, topic, own, look)
-
-        return await self._layouts.of((topic, own), age, ask)
+        return await self._counted(self._layouts, self._look, connection, topic, group, age)
 
     async def existing(
         self, connection: RabbitConnection, topic: str, group: str = "", *, age: float = 0.0
     ) -> QueueLayout:
         """Return the queues of a topic, as ``layout`` does, and create nothing. Raise BrokerRefused if none
         exists. Without a group, a topic whose groups have their own queues exists if its exchange does."""
+        return await self._counted(self._looks, self._look_only, connection, topic, group, age)
+
+    async def _counted(
+        self,
+        cache: LayoutCache,
+        look: _Look,
+        connection: RabbitConnection,
+        topic: str,
+        group: str,
+        age: float,
+    ) -> QueueLayout:
+        """Return the queues of a topic as ``look`` counts them, or the last count if it is young enough."""
         if topic.startswith(EXCHANGE):
             raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
         own = group if self.by_group(topic) else ""
 
-        async def ask(look: QueueProbe) -> QueueLayout:
-            return await self._look_only(connection, topic, own, look)
+        async def ask(probe: QueueProbe) -> QueueLayout:
+            return await look(connection, topic, own, probe)
 
-        return await self._looks.of((topic, own), age, ask)
+        return await cache.of((topic, own), age, ask)
 
     def expire(self, topic: str, group: str = "") -> None:
         """Count the queues of the topic at the next request, because one of them was not found or has just
