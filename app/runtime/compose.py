@@ -62,6 +62,7 @@ from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.sinks.handshake import ConsentCallbacks
 from app.sinks.pull_queue import Wakeups
+from app.store.clock import StoreClock
 from app.telemetry import Counters
 from app.worker.attempt_writer import AttemptWriter
 from app.worker.budget import Budget
@@ -108,7 +109,7 @@ class _Composition:
         self.free_admin = free_admin
         self.warnings = warnings
         self.config = loaded.config
-        self.clock = clock
+        self.clock = StoreClock(clock)
         self.roles = [role for role in ROLES if role in roles]
         self.source = source
         self.counters = Counters()
@@ -192,7 +193,8 @@ class _Composition:
     @cached_property
     def store(self) -> Store:
         """Return the store."""
-        return open_store(self.config, self.roles, self.counters.histogram("store_seconds"))
+        took = self.counters.histogram("store_seconds")
+        return open_store(self.config, self.roles, took, self.clock)
 
     @cached_property
     def catalog(self) -> SubscriptionCatalog:

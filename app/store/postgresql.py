@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.errors import SetupError
 from app.store import schema
+from app.store.clock import StoreClock
 from app.tls import Copies, PemReloader, Pems
 
 SETTING = "store.dsn"
@@ -53,12 +54,13 @@ def name_of(dsn: str) -> str:
     return f"postgresql://{servers}/{settings.get('dbname') or ''}"
 
 
-def engine_of(dsn: str, timeout: float) -> Engine:
+def engine_of(dsn: str, timeout: float, clock: StoreClock | None = None) -> Engine:
     """Return an engine with one connection, which is replaced after the server closed it.
 
     Args:
         dsn: the address of the database.
         timeout: bounds a statement, the wait for a lock, and an idle transaction, in seconds.
+        clock: gets the server's time of each new connection, and later whenever a measurement is due.
     """
     connection: dict[str, Any] = {
         **_MANNERS,
@@ -79,6 +81,9 @@ def engine_of(dsn: str, timeout: float) -> Engine:
     )
     milliseconds = max(1, round(timeout * 1000))
     event.listen(engine, "connect", lambda raw, _: _prepare(raw, milliseconds))
+    if clock is not None:
+        event.listen(engine, "connect", lambda raw, _: _measure(raw, clock))
+        event.listen(engine, "checkout", lambda raw, *_: _measure(raw, clock, again=True))
     return engine
 
 
@@ -132,13 +137,13 @@ def _files_of(pems: Pems) -> Callable[[], dict[str, str]]:
     return current_files
 
 
-def open_engine(dsn: str, timeout: float) -> Engine:
+def open_engine(dsn: str, timeout: float, clock: StoreClock | None = None) -> Engine:
     """Return an engine as ``engine_of``, with the schema of this release.
 
     Raises:
         SetupError: the database cannot be used, or a newer release wrote it.
     """
-    engine = engine_of(dsn, timeout)
+    engine = engine_of(dsn, timeout, clock)
     with ExitStack() as undoing:
         undoing.callback(engine.dispose)
         try:
@@ -169,3 +174,17 @@ def _prepare(connection: psycopg.Connection[Any], milliseconds: int) -> None:
         connection.execute(f"SET {setting} = {milliseconds}")
     connection.execute(_DURABLE)
     connection.commit()
+
+
+def _measure(
+    connection: psycopg.Connection[Any], clock: StoreClock, *, again: bool = False
+) -> None:
+    """Read the server's clock. With ``again``, do so only if a measurement is due."""
+    if again and not clock.is_due():
+        return
+    began = clock.monotonic()
+    asked = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+    ended = clock.monotonic()
+    connection.rollback()
+    for (server,) in asked:
+        clock.measured(server, began, ended)

@@ -12,6 +12,7 @@ from app.store import revision, sqlite
 from app.store.alerts import Alerts
 from app.store.attempts import Attempts
 from app.store.audit import Audit, AuditBounds
+from app.store.clock import StoreClock
 from app.store.commands import Commands
 from app.store.consents import Consents
 from app.store.dead_letters import DeadLetters
@@ -62,6 +63,7 @@ def open_shared_store(
     max_letters: int = MAX_LETTERS,
     audited: AuditBounds = AUDITED,
     took: Histogram | None = None,
+    clock: StoreClock | None = None,
 ) -> SqlStore:
     """Return the store in a PostgreSQL database, for any number of processes.
 
@@ -71,6 +73,7 @@ def open_shared_store(
         max_letters: the bound on dead letters.
         audited: the bounds on audit entries.
         took: counts the seconds of each operation.
+        clock: gets the time of day of the server.
 
     Raises:
         SetupError: the DSN is not valid.
@@ -78,7 +81,7 @@ def open_shared_store(
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
     name = postgresql.name_of(dsn)
-    engine = partial(postgresql.open_engine, dsn, timeout)
+    engine = partial(postgresql.open_engine, dsn, timeout, clock)
     return SqlStore(Transactions(engine, name, timeout, took), max_letters, audited)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from app.runtime.clock import SystemClock
+
 VARIABLE = "SKYBRIDGE_TEST_CLOCK"
 
 
@@ -20,3 +22,4 @@ def shift(by: Path) -> None:
 
     time.time_ns = now_ns
     time.time = lambda: now_ns() / 10**9  # noqa: TID251 - what is shifted
+    SystemClock.now = staticmethod(time.time)  # noqa: TID251 - it has the function, not its name

@@ -14,18 +14,23 @@ from app.config.model.store import PostgresStore
 from app.errors import SetupError
 from app.store import schema, upkeep
 from app.store.audit import AuditBounds
+from app.store.clock import StoreClock
 from app.store.encryption import Vault
 from app.store.files import SoleUse
 from app.telemetry import Histogram
 
 
 def open_store(
-    config: Config, roles: Collection[str] = (), took: Histogram | None = None
+    config: Config,
+    roles: Collection[str] = (),
+    took: Histogram | None = None,
+    clock: StoreClock | None = None,
 ) -> stores.SqlStore:
     """Return the store, which is not started yet. If this process has workers and the store is an SQLite
     file, no other process with workers may use the file.
 
-    ``took`` is a histogram of the duration of operations.
+    ``took`` is a histogram of the duration of operations. ``clock`` gets the time of day of the server of a shared
+    store.
     """
     kept, timeout = config.store, config.timeouts.store
     max_letters = kept.dead_letters.max_rows
@@ -33,7 +38,12 @@ def open_store(
     if isinstance(kept, PostgresStore):
         dsn = kept.dsn.get_secret_value()
         return stores.open_shared_store(
-            dsn, timeout=timeout, max_letters=max_letters, audited=audited, took=took
+            dsn,
+            timeout=timeout,
+            max_letters=max_letters,
+            audited=audited,
+            took=took,
+            clock=clock,
         )
     return stores.open_store(
         kept.path,
