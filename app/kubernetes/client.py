@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from app.errors import SkybridgeError
+from app.telemetry.server_clock import ServerClock
 
 Object = dict[str, Any]
 Query = Mapping[str, str]
@@ -44,13 +46,16 @@ class KubernetesRefused(SkybridgeError):
 
 
 class KubernetesClient:
-    """A client with the rights of the pod, or those of the kubeconfig that ``KUBECONFIG`` names."""
+    """A client with the rights of the pod, or those of the kubeconfig that ``KUBECONFIG`` names.
 
-    def __init__(self, api: ApiClient) -> None:
+    ``clock`` gets the time of day of the API server from its answers."""
+
+    def __init__(self, api: ApiClient, clock: ServerClock) -> None:
         self._api = api
+        self._clock = clock
 
     @classmethod
-    async def open(cls) -> KubernetesClient:
+    async def open(cls, clock: ServerClock) -> KubernetesClient:
         """Return a client. Raise KubernetesUnavailable if neither a pod nor a kubeconfig gives an address."""
         settings = Configuration()
         settings.connection_pool_maxsize = _UNLIMITED
@@ -61,7 +66,7 @@ class KubernetesClient:
                 kube_config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except (kube_config.ConfigException, OSError) as error:
             raise KubernetesUnavailable(f"no access to Kubernetes: {error}") from None
-        return cls(ApiClient(settings))
+        return cls(ApiClient(settings), clock)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -150,6 +155,7 @@ class KubernetesClient:
         within: aiohttp.ClientTimeout,
         content_type: str = "application/json",
     ) -> aiohttp.ClientResponse:
+        began = self._clock.monotonic()
         try:
             answer: aiohttp.ClientResponse = await self._api.call_api(
                 path,
@@ -163,7 +169,16 @@ class KubernetesClient:
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise KubernetesUnavailable(f"{method} {path}: {error!r}") from None
+        self._note_time(answer.headers.get("Date", ""), began)
         return answer
+
+    def _note_time(self, date: str, began: float) -> None:
+        """Note the time of an answer. The header has whole seconds, so the time is that or up to a second later."""
+        try:
+            server = parsedate_to_datetime(date).timestamp()
+        except ValueError:  # an API server behind a proxy without dates
+            return
+        self._clock.measured(server + 0.5, began - 0.5, self._clock.monotonic() + 0.5)
 
 
 def _decoded(text: bytes) -> Object:

@@ -20,6 +20,7 @@ from app.kubernetes.settings import read_settings
 from app.runtime.clock import SystemClock
 from app.runtime.signals import Signals
 from app.telemetry import set_up_logging
+from app.telemetry.server_clock import ServerClock
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +40,9 @@ def _settings(file: Path | None) -> tuple[Config, Operator]:
     return config, settings
 
 
-async def _opened() -> KubernetesClient:
+async def _opened(clock: ServerClock) -> KubernetesClient:
     try:
-        return await KubernetesClient.open()
+        return await KubernetesClient.open(clock)
     except KubernetesUnavailable as error:
         raise SetupError(
             str(error),
@@ -51,9 +52,10 @@ async def _opened() -> KubernetesClient:
 
 
 async def _serve(config: Config, settings: Operator) -> None:
-    client, admin = await _opened(), AdminApi(settings.admin)
+    clock = ServerClock(SystemClock())
+    client, admin = await _opened(clock), AdminApi(settings.admin)
     most = config.limits.subscription_bytes
-    role = OperatorRole(settings, client, admin, SystemClock(), most)
+    role = OperatorRole(settings, client, admin, clock, most)
     probes = OperatorProbes(config, lambda: (role.leads, role.causes, role.counts))
     with Signals() as signals:
         await probes.start()

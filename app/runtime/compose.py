@@ -62,8 +62,8 @@ from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.sinks.handshake import ConsentCallbacks
 from app.sinks.pull_queue import Wakeups
-from app.store.clock import StoreClock
 from app.telemetry import Counters
+from app.telemetry.server_clock import ServerClock
 from app.worker.attempt_writer import AttemptWriter
 from app.worker.budget import Budget
 from app.worker.operator_events import OperatorEvents
@@ -109,7 +109,7 @@ class _Composition:
         self.free_admin = free_admin
         self.warnings = warnings
         self.config = loaded.config
-        self.clock = StoreClock(clock)
+        self.clock = ServerClock(clock)
         self.roles = [role for role in ROLES if role in roles]
         self.source = source
         self.counters = Counters()

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.errors import SetupError
 from app.store import schema
-from app.store.clock import StoreClock
+from app.telemetry.server_clock import ServerClock
 from app.tls import Copies, PemReloader, Pems
 
 SETTING = "store.dsn"
@@ -54,7 +54,7 @@ def name_of(dsn: str) -> str:
     return f"postgresql://{servers}/{settings.get('dbname') or ''}"
 
 
-def engine_of(dsn: str, timeout: float, clock: StoreClock | None = None) -> Engine:
+def engine_of(dsn: str, timeout: float, clock: ServerClock | None = None) -> Engine:
     """Return an engine with one connection, which is replaced after the server closed it.
 
     Args:
@@ -137,7 +137,7 @@ def _files_of(pems: Pems) -> Callable[[], dict[str, str]]:
     return current_files
 
 
-def open_engine(dsn: str, timeout: float, clock: StoreClock | None = None) -> Engine:
+def open_engine(dsn: str, timeout: float, clock: ServerClock | None = None) -> Engine:
     """Return an engine as ``engine_of``, with the schema of this release.
 
     Raises:
@@ -177,7 +177,7 @@ def _prepare(connection: psycopg.Connection[Any], milliseconds: int) -> None:
 
 
 def _measure(
-    connection: psycopg.Connection[Any], clock: StoreClock, *, again: bool = False
+    connection: psycopg.Connection[Any], clock: ServerClock, *, again: bool = False
 ) -> None:
     """Read the server's clock. With ``again``, do so only if a measurement is due."""
     if again and not clock.is_due():

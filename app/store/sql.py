@@ -12,7 +12,6 @@ from app.store import revision, sqlite
 from app.store.alerts import Alerts
 from app.store.attempts import Attempts
 from app.store.audit import Audit, AuditBounds
-from app.store.clock import StoreClock
 from app.store.commands import Commands
 from app.store.consents import Consents
 from app.store.dead_letters import DeadLetters
@@ -27,6 +26,7 @@ from app.store.stream_offsets import StreamOffsets
 from app.store.subscriptions import SubscriptionRegistry
 from app.store.transactions import TIMEOUT, Transactions
 from app.telemetry import Histogram
+from app.telemetry.server_clock import ServerClock
 
 MAX_LETTERS = 1_000_000
 AUDITED = AuditBounds()
@@ -63,7 +63,7 @@ def open_shared_store(
     max_letters: int = MAX_LETTERS,
     audited: AuditBounds = AUDITED,
     took: Histogram | None = None,
-    clock: StoreClock | None = None,
+    clock: ServerClock | None = None,
 ) -> SqlStore:
     """Return the store in a PostgreSQL database, for any number of processes.
 

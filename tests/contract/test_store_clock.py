@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from app.store import SqlStore, open_shared_store
-from app.store.clock import MEASURE_EVERY, StoreClock
+from app.telemetry.server_clock import MEASURE_EVERY, ServerClock
 from postgres_server import fresh_database
 from store_samples import PATIENT
 from virtual_clock import VirtualClock
@@ -23,7 +23,7 @@ class SharedStore:
 
     def __init__(self, dsn: str) -> None:
         self.own = VirtualClock()
-        self.clock = StoreClock(self.own)
+        self.clock = ServerClock(self.own)
         self.store: SqlStore = open_shared_store(dsn, timeout=PATIENT, clock=self.clock)
 
 

@@ -14,17 +14,17 @@ from app.config.model.store import PostgresStore
 from app.errors import SetupError
 from app.store import schema, upkeep
 from app.store.audit import AuditBounds
-from app.store.clock import StoreClock
 from app.store.encryption import Vault
 from app.store.files import SoleUse
 from app.telemetry import Histogram
+from app.telemetry.server_clock import ServerClock
 
 
 def open_store(
     config: Config,
     roles: Collection[str] = (),
     took: Histogram | None = None,
-    clock: StoreClock | None = None,
+    clock: ServerClock | None = None,
 ) -> stores.SqlStore:
     """Return the store, which is not started yet. If this process has workers and the store is an SQLite
     file, no other process with workers may use the file.

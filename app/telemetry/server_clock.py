@@ -1,8 +1,8 @@
-"""The time of day that the processes of one store share.
+"""The time of day of a server that several processes use.
 
-The store holds times that one process writes and another one compares with the present: the next attempt of a parked
-key, the end of a pull lock, the age of a command. The wall clocks of two machines may be an hour apart. So
-processes that share a PostgreSQL database take the time of day from its server."""
+Some times are written by one process and compared with the present by another one. In a store these are the next
+attempt of a parked key, the end of a pull lock and the age of a command. In Kubernetes it is the deletion of an object. The wall
+clocks of two machines may be an hour apart. So such processes take the time of day from the server that they share."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class _Measurement(NamedTuple):
         return self.error + _DRIFT * (now - self.at)
 
 
-class StoreClock:
-    """The clock of a service, as ``interfaces.Clock``. Its time of day is that of the store's server.
+class ServerClock:
+    """The time of day of a server, as ``interfaces.Clock``.
 
-    Before the first measurement, and with a store that is a file of this machine, it is the time of day of
-    ``clock``. While the server is away, the last measurement is valid. ``measured`` may be called on any thread."""
+    Before the first measurement it is the time of day of ``clock``, also if there is no server, as with a store that is
+    a file. While the server is away, the last measurement is valid. ``measured`` may be called on any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self.monotonic = clock.monotonic

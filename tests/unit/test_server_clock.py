@@ -1,11 +1,11 @@
-"""The time of day that the processes of one store share."""
+"""The time of day of a server that several processes use."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.store.clock import MEASURE_EVERY, StoreClock
+from app.telemetry.server_clock import MEASURE_EVERY, ServerClock
 from virtual_clock import VirtualClock
 
 HOUR = 3600.0
@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 def test_before_the_first_measurement_it_is_the_time_of_the_machine() -> None:
     own = VirtualClock()
-    clock = StoreClock(own)
+    clock = ServerClock(own)
     assert clock.now() == own.now()
     assert clock.is_due()
 
@@ -23,7 +23,7 @@ def test_it_is_never_further_from_the_server_than_half_of_the_round_trip(
     off: float, trip: float, part: float, later: float
 ) -> None:
     own = VirtualClock()
-    clock, began = StoreClock(own), own.monotonic()
+    clock, began = ServerClock(own), own.monotonic()
     clock.measured(own.now() + off + part * trip, began, began + trip)
     own.suspend(later)
     assert abs(clock.now() - own.now() - off) <= trip / 2 + 1e-3
@@ -31,7 +31,7 @@ def test_it_is_never_further_from_the_server_than_half_of_the_round_trip(
 
 def test_a_slow_answer_does_not_replace_a_precise_one() -> None:
     own = VirtualClock()
-    clock, at = StoreClock(own), own.monotonic()
+    clock, at = ServerClock(own), own.monotonic()
     clock.measured(own.now() + HOUR, at, at)
     clock.measured(own.now() + HOUR, at, at + 4)
     assert abs(clock.now() - own.now() - HOUR) < 1e-3
@@ -39,7 +39,7 @@ def test_a_slow_answer_does_not_replace_a_precise_one() -> None:
 
 def test_a_step_of_the_server_is_followed_also_by_a_slow_answer() -> None:
     own = VirtualClock()
-    clock, at = StoreClock(own), own.monotonic()
+    clock, at = ServerClock(own), own.monotonic()
     clock.measured(own.now() + HOUR, at, at)
     clock.measured(own.now() - HOUR, at, at + 4)
     assert abs(clock.now() - own.now() + HOUR) <= 2
@@ -47,7 +47,7 @@ def test_a_step_of_the_server_is_followed_also_by_a_slow_answer() -> None:
 
 def test_a_measurement_is_due_again_after_a_while() -> None:
     own = VirtualClock()
-    clock, at = StoreClock(own), own.monotonic()
+    clock, at = ServerClock(own), own.monotonic()
     clock.measured(own.now(), at, at)
     assert not clock.is_due()
     own.suspend(MEASURE_EVERY)
