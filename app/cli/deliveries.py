@@ -88,7 +88,7 @@ def _next_try(key: Mapping[str, Any]) -> str:
     """Return the time of the next attempt of a parked key. If this time has passed, return ``due``,
     because the key then waits for its endpoint or for earlier events.
     """
-    from app.runtime.clock import SystemClock
+    from app.interfaces.clock import SystemClock
 
     due_ms = key["due_ms"]
     return "due" if due_ms <= SystemClock().now() * 1000 else printing.moment(due_ms)

@@ -143,7 +143,7 @@ def _authenticator(config: Path) -> Authenticator:
     from app.access.who import ProducerDirectory
     from app.gateway.door import Authenticator
     from app.gateway.issuers import Issuers
-    from app.runtime.clock import SystemClock
+    from app.interfaces.clock import SystemClock
 
     clock = SystemClock()
     producers = ProducerDirectory(options.configuration(config).producers)

@@ -108,7 +108,7 @@ def reply_function(
 def _verification(arrival: Arrival, known: Sequence[SigningKey]) -> Verification:
     """Return the verdict about the signature of a request."""
     from app.delivery.verifying import verify
-    from app.runtime.clock import SystemClock
+    from app.interfaces.clock import SystemClock
 
     headers = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in arrival.headers]
     return verify(headers, arrival.body, known, SystemClock().now())

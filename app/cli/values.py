@@ -185,7 +185,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _now() -> float:
-    from app.runtime.clock import SystemClock
+    from app.interfaces.clock import SystemClock
 
     return SystemClock().now()
 

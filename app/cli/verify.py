@@ -60,7 +60,7 @@ def run(
     is valid and why, and exits with 1 if it is invalid.
     """
     from app.delivery.verifying import verify
-    from app.runtime.clock import SystemClock
+    from app.interfaces.clock import SystemClock
 
     if (headers is None) != (body is None):
         printing.fail(

@@ -42,16 +42,15 @@ class AgeLimits(msgspec.Struct, frozen=True):
             return False
         return moment.tzinfo is not None and moment.timestamp() <= now
 
-    def too_old(self, came_ms: int, parked_ms: int | None, now: float) -> str:
+    def too_old(self, age: float, parked_for: float | None) -> str:
         """Return the cause of the dead letter for an event that is too old, else "".
 
         Args:
-            came_ms: when the event entered its log, in ms since the epoch.
-            parked_ms: when it was parked, in ms since the epoch; None if it is not in the store.
-            now: the wall clock, in seconds.
+            age: the seconds since the event entered its log.
+            parked_for: the seconds since it was parked; None if it is not in the store.
         """
-        if self.max_age is not None and now - came_ms / 1000 > self.max_age:
+        if self.max_age is not None and age > self.max_age:
             return MAX_AGE
-        if parked_ms is not None and now - parked_ms / 1000 > self.retention:
+        if parked_for is not None and parked_for > self.retention:
             return PARKED_TOO_LONG
         return ""

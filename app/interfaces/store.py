@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from app.interfaces import kept
 from app.interfaces.alerts import AlertStore
 from app.interfaces.audit import AuditTrail
+from app.interfaces.clock import Clock
 from app.interfaces.retrying import RetryResult
 from app.model.message import Partition
 from app.model.metadata import LogHealth
@@ -454,8 +455,13 @@ class ProgressStore(Protocol):
 
 
 class Store(Protocol):
-    """All protocols of the store, in one database."""
+    """All protocols of the store, in one database.
 
+    Attributes:
+        clock: The time of day by which all processes of the store write its times and compare them with the present.
+    """
+
+    clock: Clock
     owners: Owners
     letters: DeadLetters
     parked: ParkedMessages

@@ -18,7 +18,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from app.errors import SkybridgeError
-from app.telemetry.server_clock import ServerClock
+from app.interfaces.clock import ServerClock
 
 Object = dict[str, Any]
 Query = Mapping[str, str]
@@ -169,16 +169,17 @@ class KubernetesClient:
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise KubernetesUnavailable(f"{method} {path}: {error!r}") from None
-        self._note_time(answer.headers.get("Date", ""), began)
+        if answer.status in _OK:  # else it may be by a proxy
+            self._note_time(answer.headers.get("Date", ""), began)
         return answer
 
     def _note_time(self, date: str, began: float) -> None:
-        """Note the time of an answer. The header has whole seconds, so the time is that or up to a second later."""
+        """Note the time of an answer. It may be a second later than the header, which has whole seconds."""
         try:
             server = parsedate_to_datetime(date).timestamp()
-        except ValueError:  # an API server behind a proxy without dates
+        except (ValueError, OverflowError):  # an API server behind a proxy without dates
             return
-        self._clock.measured(server + 0.5, began - 0.5, self._clock.monotonic() + 0.5)
+        self._clock.measured(server, server + 1, began, self._clock.monotonic())
 
 
 def _decoded(text: bytes) -> Object:

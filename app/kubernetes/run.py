@@ -12,15 +12,14 @@ import uvloop
 from app.config.model.config import Config
 from app.config.model.operator import Operator
 from app.errors import SetupError
+from app.interfaces.clock import SYSTEM_CLOCK, ServerClock
 from app.kubernetes.admin import AdminApi
 from app.kubernetes.client import KubernetesClient, KubernetesUnavailable
 from app.kubernetes.probes import OperatorProbes
 from app.kubernetes.role import OperatorRole
 from app.kubernetes.settings import read_settings
-from app.runtime.clock import SystemClock
 from app.runtime.signals import Signals
 from app.telemetry import set_up_logging
-from app.telemetry.server_clock import ServerClock
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ async def _opened(clock: ServerClock) -> KubernetesClient:
 
 
 async def _serve(config: Config, settings: Operator) -> None:
-    clock = ServerClock(SystemClock())
+    clock = ServerClock(SYSTEM_CLOCK, "the API server")
     client, admin = await _opened(clock), AdminApi(settings.admin)
     most = config.limits.subscription_bytes
     role = OperatorRole(settings, client, admin, clock, most)

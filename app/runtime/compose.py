@@ -63,7 +63,6 @@ from app.runtime.service import Service
 from app.sinks.handshake import ConsentCallbacks
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
-from app.telemetry.server_clock import ServerClock
 from app.worker.attempt_writer import AttemptWriter
 from app.worker.budget import Budget
 from app.worker.operator_events import OperatorEvents
@@ -109,7 +108,7 @@ class _Composition:
         self.free_admin = free_admin
         self.warnings = warnings
         self.config = loaded.config
-        self.clock = ServerClock(clock)
+        self.clock = clock
         self.roles = [role for role in ROLES if role in roles]
         self.source = source
         self.counters = Counters()
@@ -199,7 +198,7 @@ class _Composition:
     @cached_property
     def catalog(self) -> SubscriptionCatalog:
         """Return the catalogue of all subscriptions."""
-        return SubscriptionCatalog(self.loaded, self.store, self.clock, vault_of(self.config))
+        return SubscriptionCatalog(self.loaded, self.store, vault_of(self.config))
 
     @cached_property
     def brokers(self) -> BrokersComponent:
@@ -272,7 +271,7 @@ class _Composition:
         """Return the pending consents of webhooks, or None without a callback URL. A worker asks for consent,
         and any gateway that shares the store receives the answer."""
         base = self.config.webhooks.callback
-        return ConsentCallbacks(base, self.store.consents, self.clock.now) if base else None
+        return ConsentCallbacks(base, self.store.consents, self.store.clock.now) if base else None
 
     @cached_property
     def sinks(self) -> SinkFactory:
@@ -300,7 +299,7 @@ class _Composition:
 
     @cached_property
     def alerts(self) -> AlertsComponent:
-        return AlertsComponent(self.config, self.clock, self.store.alerts, self.attention.findings)
+        return AlertsComponent(self.config, self.clock, self.store, self.attention.findings)
 
     @cached_property
     def watcher(self) -> SubscriptionEvents | None:

@@ -16,8 +16,8 @@ from app.errors import SetupError
 from app.features.component import ROLES, Role
 from app.features.descriptors import raise_limit
 from app.features.tracing import begin_traces
+from app.interfaces.clock import SystemClock
 from app.runtime.awaiting import AwaitedConfiguration
-from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.heap import settle_heap
 from app.runtime.service import Service

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from app.errors import SetupError
+from app.interfaces.clock import ServerClock
 from app.store import schema
-from app.telemetry.server_clock import ServerClock
 from app.tls import Copies, PemReloader, Pems
 
 SETTING = "store.dsn"
@@ -187,4 +187,4 @@ def _measure(
     ended = clock.monotonic()
     connection.rollback()
     for (server,) in asked:
-        clock.measured(server, began, ended)
+        clock.measured(server, server, began, ended)

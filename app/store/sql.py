@@ -7,6 +7,8 @@ from pathlib import Path
 
 from app import interfaces
 from app.errors import StoreUnavailable
+from app.interfaces import Clock
+from app.interfaces.clock import SYSTEM_CLOCK, ServerClock
 from app.model.metadata import LogHealth
 from app.store import revision, sqlite
 from app.store.alerts import Alerts
@@ -26,7 +28,6 @@ from app.store.stream_offsets import StreamOffsets
 from app.store.subscriptions import SubscriptionRegistry
 from app.store.transactions import TIMEOUT, Transactions
 from app.telemetry import Histogram
-from app.telemetry.server_clock import ServerClock
 
 MAX_LETTERS = 1_000_000
 AUDITED = AuditBounds()
@@ -40,6 +41,7 @@ def open_store(
     audited: AuditBounds = AUDITED,
     alone: bool = False,
     took: Histogram | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> SqlStore:
     """Return the store in an SQLite file. The file is opened by ``start``.
 
@@ -50,10 +52,12 @@ def open_store(
         audited: the bounds on audit entries.
         alone: whether no other process may open the store alone as well.
         took: counts the seconds of each operation.
+        clock: the clock of this machine, which is that of the store too.
     """
     sole_use = SoleUse(path) if alone else None
     engine = partial(sqlite.open_engine, path, sole_use)
-    return SqlStore(Transactions(engine, str(path), timeout, took), max_letters, audited, sole_use)
+    transactions = Transactions(engine, str(path), timeout, took)
+    return SqlStore(transactions, clock, max_letters, audited, sole_use)
 
 
 def open_shared_store(
@@ -63,7 +67,7 @@ def open_shared_store(
     max_letters: int = MAX_LETTERS,
     audited: AuditBounds = AUDITED,
     took: Histogram | None = None,
-    clock: ServerClock | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> SqlStore:
     """Return the store in a PostgreSQL database, for any number of processes.
 
@@ -73,16 +77,16 @@ def open_shared_store(
         max_letters: the bound on dead letters.
         audited: the bounds on audit entries.
         took: counts the seconds of each operation.
-        clock: gets the time of day of the server.
+        clock: the clock of this machine. The clock of the store has the time of day of the server.
 
     Raises:
         SetupError: the DSN is not valid.
     """
     from app.store import postgresql  # noqa: PLC0415 - its client is heavy, and few need it
 
-    name = postgresql.name_of(dsn)
-    engine = partial(postgresql.open_engine, dsn, timeout, clock)
-    return SqlStore(Transactions(engine, name, timeout, took), max_letters, audited)
+    name, shared = postgresql.name_of(dsn), ServerClock(clock, "the store's server")
+    engine = partial(postgresql.open_engine, dsn, timeout, shared)
+    return SqlStore(Transactions(engine, name, timeout, took), shared, max_letters, audited)
 
 
 class SqlStore:
@@ -91,6 +95,7 @@ class SqlStore:
     def __init__(
         self,
         transactions: Transactions,
+        clock: Clock,
         max_letters: int = MAX_LETTERS,
         audited: AuditBounds = AUDITED,
         sole_use: SoleUse | None = None,
@@ -98,6 +103,7 @@ class SqlStore:
         self._transactions = transactions
         self._sole_use = sole_use
         self._letters = DeadLetters(transactions, max_letters)
+        self.clock: Clock = clock
         self.owners: interfaces.Owners = Owners(transactions)
         self.letters: interfaces.DeadLetters = self._letters
         self.parked: interfaces.ParkedMessages = ParkedMessages(transactions)

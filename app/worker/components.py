@@ -99,7 +99,7 @@ class Components:
             names=BINDINGS[kind].names,
             lasting=lasting,
         )
-        letters = DeadLetterWriter(subscription, clock, attempts.counters, copies, notify)
+        letters = DeadLetterWriter(subscription, store.clock, attempts.counters, copies, notify)
         self.rows = rows = StoredRows(shared)
         self.parking = parking = KeyParking(shared, lanes, lasting)
         self.conclusions = conclusions = Conclusions(shared, lanes, gate, parking, letters)

@@ -86,7 +86,9 @@ class DeliveryPolicy(DispatcherPart):
                 return Verdict(Expire())
         if not origin.age_limited:
             return None
-        cause = self._ages.too_old(delivery.message.time_ms, origin.parked_since_ms, wall)
+        since_ms = origin.parked_since_ms
+        parked_for = None if since_ms is None else self._store.clock.now() - since_ms / 1000
+        cause = self._ages.too_old(wall - delivery.message.time_ms / 1000, parked_for)
         return Verdict(DeadLetterIt(cause), cause, delivery.last.detail) if cause else None
 
     def waited_past_hold(self, delivery: Delivery) -> bool:

@@ -91,7 +91,7 @@ class ParkedDrain(DispatcherPart):
             StoreUnavailable: the parked keys are unknown, so nothing may be delivered.
         """
         found = await self._parked.lanes(self._subscription.id, self._broker, partitions)
-        now, wall_ms = self._clock.monotonic(), self._clock.now() * 1000
+        now, wall_ms = self._clock.monotonic(), self._store.clock.now() * 1000
         noted = 0
         for partition, lanes in found.items():
             for key, lane in lanes.items():

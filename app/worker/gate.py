@@ -71,7 +71,7 @@ class EndpointState(DispatcherPart):
         self.halt(f"disabled: {cause}")
         self._disabling += 1
         try:
-            await self._write(cause, int(self._clock.now() * 1000))
+            await self._write(cause, int(self._store.clock.now() * 1000))
         finally:
             self._disabling -= 1
         self._notify(DISABLED, self._subscription.id, {"cause": cause})

@@ -200,7 +200,7 @@ class KeyParking(DispatcherPart):
             self._in_queue += 1
 
     def _row(self, delivery: Delivery, due: float) -> Parked:
-        now = self._clock.now()
+        now = self._store.clock.now()
         due_ms = int((now + due - self._clock.monotonic()) * 1000) if due else 0
         return Parked(
             subscription=self._subscription.id,

@@ -116,7 +116,7 @@ class Redrive(DispatcherPart):
         self._timekeeper.wake_at(self._look_at)
 
     def _send(self, rows: Sequence[Parked]) -> None:
-        now, wall_ms = self._clock.monotonic(), self._clock.now() * 1000
+        now, wall_ms = self._clock.monotonic(), self._store.clock.now() * 1000
         tried = len(self._requested_rows)
         for row in rows:
             owned = self._ready.get(row.message.partition)
@@ -138,7 +138,7 @@ class Redrive(DispatcherPart):
             self._requested = None  # no other row can be tried early
 
     def _is_due(self, row: Parked) -> bool:
-        return row.due_ms <= self._clock.now() * 1000
+        return row.due_ms <= self._store.clock.now() * 1000
 
     def _load(self, row: Parked, owned: OwnedPartition, earlier_due: float | None) -> None:
         """Queue a row. ``earlier_due`` is its due time if an operator requested an earlier try, else None."""

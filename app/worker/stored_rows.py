@@ -100,7 +100,7 @@ class StoredRows(DispatcherPart):
             StoreUnavailable: the store did not answer.
             StaleOwner: a newer owner has the partition.
         """
-        wall = self._clock.now() + due - self._clock.monotonic()
+        wall = self._store.clock.now() + due - self._clock.monotonic()
         await self._store.parked.defer(
             replace(
                 row,

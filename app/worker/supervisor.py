@@ -180,7 +180,7 @@ class Supervisor:
     async def take_commands(self) -> None:
         """Take the pending commands of the running subscriptions from the store, and run each in a task of its own."""
         names = [name for name, run in self._runs.items() if run.begun]
-        now_ms = int(self._clock.now() * 1000)
+        now_ms = int(self._store.clock.now() * 1000)
         for command in await self._store.commands.take(names, now_ms):
             self._spawn(self._obey(command))
         retries = {each.id: each for each in await self._store.commands.retries(names, now_ms)}
@@ -363,7 +363,9 @@ class Supervisor:
             return self._sink_for(subscription)
         bound = subscription.sink.pull.max_waiting
         queue = self._store.pulled
-        return PullQueueSink(subscription, queue, self._clock, self._wakeups, bound, self._jitter)
+        return PullQueueSink(
+            subscription, queue, self._store.clock, self._wakeups, bound, self._jitter
+        )
 
 
 def _newest_first(attempt: Attempt) -> int:

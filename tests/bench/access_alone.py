@@ -17,8 +17,8 @@ from app.access.who import ProducerDirectory
 from app.gateway.door import Authenticator
 from app.gateway.issuers import Issuers
 from app.gateway.request import Pending
+from app.interfaces.clock import SystemClock
 from app.model.producer import Producer
-from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
 
 KEY = "sky_0123456789abcdef0123456789abcdef"

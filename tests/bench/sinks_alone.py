@@ -16,11 +16,11 @@ from bench_events import attributes, body
 
 from app.bindings.http import decode
 from app.bindings.record import Record
+from app.interfaces.clock import SystemClock
 from app.interfaces.sink import DeliveryRequest
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription
-from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from app.interfaces.clock import MEASURE_EVERY
 from app.store import SqlStore, open_shared_store
-from app.telemetry.server_clock import MEASURE_EVERY, ServerClock
 from postgres_server import fresh_database
 from store_samples import PATIENT
 from virtual_clock import VirtualClock
@@ -23,8 +23,15 @@ class SharedStore:
 
     def __init__(self, dsn: str) -> None:
         self.own = VirtualClock()
-        self.clock = ServerClock(self.own)
-        self.store: SqlStore = open_shared_store(dsn, timeout=PATIENT, clock=self.clock)
+        self.store: SqlStore = open_shared_store(dsn, timeout=PATIENT, clock=self.own)
+        self.clock = self.store.clock
+
+    async def server_process(self) -> int:
+        """Return the id of the server's process for the store's connection."""
+        number: int = await self.store._transactions.run(
+            lambda connection: connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        )
+        return number
 
 
 @pytest.fixture
@@ -68,11 +75,9 @@ async def test_between_two_measurements_the_server_is_not_asked(shared: SharedSt
 
 async def test_each_new_connection_is_asked(shared: SharedStore, dsn: str) -> None:
     """The server may be another one: a standby that was promoted."""
+    own = await shared.server_process()
     shared.own.suspend(MEASURE_EVERY / 2)
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'skybridge' AND pid <> pg_backend_pid()"
-        )
+        connection.execute("SELECT pg_terminate_backend(%s)", [own])
     await shared.store.halts.all()
     assert abs(shared.clock.now() - server_time(dsn)) < SECOND

@@ -16,9 +16,9 @@ from aiokafka.structs import OffsetAndMetadata
 
 from app.bindings.record import Record
 from app.brokers.kafka.consumer import KafkaConsumer
+from app.interfaces.clock import SystemClock
 from app.model.receipt import Receipt
 from app.model.subscription import Subscription
-from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor

@@ -19,11 +19,11 @@ from app.bindings.transcode import EncodeOptions
 from app.brokers import embedded, kafka, pulsar, rabbitmq
 from app.brokers.portable import PortableLog, PublishBounds
 from app.filters.selection import Selection
+from app.interfaces.clock import SystemClock
 from app.model.message import Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from app.model.subscription import Subscription
-from app.runtime.clock import SystemClock
 from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog

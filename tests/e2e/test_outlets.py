@@ -16,9 +16,9 @@ import pytest
 
 import publisher_apis
 from app.delivery.verifying import verify
+from app.interfaces.clock import SystemClock
 from app.model.secret import HIDDEN
 from app.model.signing_key import read_key
-from app.runtime.clock import SystemClock
 from app.store.encryption import new_key
 from configuration import configuration, subscription
 from service import Service, running

@@ -14,11 +14,11 @@ from app.access.rights import Rights
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.gateway.door import Authenticator
+from app.interfaces.clock import SystemClock
 from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
 from app.model.producer import May, Producer
-from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from kafka_batches import batch
 from kafka_listening import framed, kafka_listening

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from app.access.caller import EventSender
 from app.gateway.door import MAX_ADDRESSES, Authenticator
+from app.interfaces.clock import SystemClock
 from app.model.quota import EventQuota
-from app.runtime.clock import SystemClock
 from example_counts import examples
 from producer_listener import (
     KEY,

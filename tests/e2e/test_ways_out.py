@@ -12,8 +12,8 @@ import pytest
 
 from app.bindings.record import Record
 from app.delivery.verifying import verify
+from app.interfaces.clock import SystemClock
 from app.model.signing_key import read_key
-from app.runtime.clock import SystemClock
 from configuration import route
 from service import Service
 from strict_receiver import StrictReceiver

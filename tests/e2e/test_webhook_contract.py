@@ -13,8 +13,8 @@ import pytest
 import trustme
 
 from app.delivery.verifying import verify
+from app.interfaces.clock import SystemClock
 from app.model.signing_key import read_key
-from app.runtime.clock import SystemClock
 from configuration import subscription
 from service import Service
 from strict_receiver import StrictReceiver

@@ -13,10 +13,10 @@ from kio.schema.produce.v9.request import ProduceRequest
 
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
+from app.interfaces.clock import SystemClock
 from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.server import READ_AHEAD
 from app.model.producer import Producer as Settings
-from app.runtime.clock import SystemClock
 from kafka_batches import batch
 from kafka_listening import KafkaTestListener, RawClient, framed, kafka_listening
 from kafka_login import log_in, produce_request

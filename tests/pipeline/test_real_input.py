@@ -20,6 +20,7 @@ from app.cli.feed import github_feed
 from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.features.lake.settings import archived_topics, kafka_place
+from app.interfaces.clock import SystemClock
 from app.pipeline.archive import run
 from app.pipeline.archive.job import ArchivePlan
 from app.pipeline.replay import run as replay
@@ -29,7 +30,6 @@ from app.pipeline.replay.plan import LakeReplayOrder, plan_replay
 from app.pipeline.replay.run import ReplayPace
 from app.pipeline.replay.topic import TopicOutlet, writer
 from app.pipeline.settings import Lake
-from app.runtime.clock import SystemClock
 from configuration import configuration, loaded, route, written
 from free_ports import free_ports
 from lake_folders import lake_in, session_of

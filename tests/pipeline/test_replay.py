@@ -28,6 +28,7 @@ from app.cli.commands import app as cli
 from app.cli.feed import github_feed
 from app.errors import BrokerRefused, SenderError, SetupError
 from app.filters.dialects import compile_filters
+from app.interfaces.clock import SystemClock
 from app.pipeline import tables
 from app.pipeline.replay.choice import RecordChoice
 from app.pipeline.replay.chosen import ChosenRecords
@@ -37,7 +38,6 @@ from app.pipeline.replay.plan import LakeReplayOrder, demand_no_loop, plan_repla
 from app.pipeline.replay.run import ReplayPace, run
 from app.pipeline.replay.topic import MARK, TopicOutlet, writer
 from app.pipeline.settings import Lake
-from app.runtime.clock import SystemClock
 from app.spark import source
 from app.spark.settings import KafkaPlace
 from configuration import configuration, route

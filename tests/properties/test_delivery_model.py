@@ -78,6 +78,7 @@ class Behind:
 
     def __init__(self, inner: Any, gate: Gate, world: World) -> None:
         self._inner, self._gate, self._world = inner, gate, world
+        self.clock = world.clock
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -187,7 +188,7 @@ class World:
         self.chance = random.Random(seed)
         self.clock = VirtualClock()
         self.log = FakeLog(batch=BATCH, clock=self.clock)
-        self.store = MemoryStore()
+        self.store = MemoryStore(clock=self.clock)
         self.away = False
         self.published: list[str | None] = []  # the key of each, in the order of acceptance
         self.accepted: list[str] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 
 ASKED = "SKYBRIDGE_TEST_HURRIED"
 FASTER = 10.0

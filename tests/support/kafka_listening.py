@@ -13,12 +13,12 @@ from typing import Any
 from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from app.interfaces.clock import SystemClock
 from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import KafkaListenerSettings, KafkaNode
 from app.kafka_listener.server import KafkaListenerServer
 from app.log.engine import LogEngine
 from app.log.settings import EngineSettings
-from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 
 LOCAL = "127.0.0.1"

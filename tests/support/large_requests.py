@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from app.interfaces import PullMessage
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 from app.store import open_store
 from configuration import configuration, route
 from letters_service import a_letter, a_message, a_row, an_attempt

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.interfaces import Log, Store
+from app.interfaces.clock import SystemClock
 from app.model.subscription import Subscription
-from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from webhook_target import to_loopback

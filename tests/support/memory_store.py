@@ -15,9 +15,11 @@ from msgspec.structs import replace
 
 from app.errors import StaleOwner, StoreFull, StoreUnavailable
 from app.interfaces import (
+    Clock,
     DeadLetter,
     DeadLetterFilter,
 )
+from app.interfaces.clock import SYSTEM_CLOCK
 from app.model.message import Partition
 from app.model.metadata import LogHealth
 from app.store.audit import AuditBounds
@@ -49,7 +51,13 @@ class MemoryStore:
         owners: The recorded owners; ``owners.epochs`` has the epoch of each partition.
     """
 
-    def __init__(self, max_letters: int = 1_000_000, audited: AuditBounds = AUDITED) -> None:
+    def __init__(
+        self,
+        max_letters: int = 1_000_000,
+        audited: AuditBounds = AUDITED,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.clock = clock
         self.failures: deque[Exception] = deque()
         self.trouble = ""
         self._number = 0

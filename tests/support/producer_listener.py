@@ -24,9 +24,9 @@ from app.gateway.issuers import Issuers
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.interfaces import Clock
+from app.interfaces.clock import SystemClock
 from app.model.producer import Producer
 from app.model.quota import EventQuota
-from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from listening import listening, publishing
 from raw_http import RawAnswer, RawConnection, request

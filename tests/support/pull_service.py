@@ -30,7 +30,7 @@ class FakePullService(FakeTopicsService):
         super().__init__()
         self.copies = FakeLog("copies")
         self.logs["copies"] = self.copies
-        self.store = MemoryStore()
+        self.store = MemoryStore(clock=self.clock)
         self.wakeups = Wakeups()
         self.told: list[tuple[str, Mapping[str, object]]] = []
         self.settings: dict[str, Any] = {}

@@ -56,7 +56,7 @@ class PullWorker:
         self.log = FakeLog()
         self.copies = FakeLog("copies")
         self.store = store
-        self.clock = VirtualClock()
+        self.clock = store.clock = VirtualClock()
         self.counters = Counters()
         self.wakeups = Wakeups()
         self.told: list[tuple[str, str]] = []

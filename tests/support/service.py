@@ -24,8 +24,8 @@ from app.features.brokers.component import BrokersComponent
 from app.features.storage.component import StorageComponent
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.interfaces import DeadLetterFilter, Store
+from app.interfaces.clock import SystemClock
 from app.model.message import Partition
-from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 
 VARIABLE = "SKYBRIDGE_TEST_CLOCK"
 

@@ -20,9 +20,9 @@ from app.features.brokers.logs import declare_subscriptions
 from app.features.component import ConfigChange
 from app.features.spools import SpoolsComponent
 from app.interfaces import PublishResult
+from app.interfaces.clock import SystemClock
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
-from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from memory_store import MemoryStore
 

@@ -22,8 +22,8 @@ class SupervisorRig(ABC):
 
     def __init__(self, *subscriptions: Subscription) -> None:
         self.log = FakeLog()
-        self.store = MemoryStore()
         self.clock = VirtualClock()
+        self.store = MemoryStore(clock=self.clock)
         self.sinks: dict[str, Any] = {}
         self.supervisor = Supervisor(
             subscriptions,

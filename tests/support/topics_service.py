@@ -30,7 +30,7 @@ class FakeTopicsService:
         self.manners: dict[str, Any] = {}
         self.counters = Counters()
         self.clock = VirtualClock()
-        self.store: Any = MemoryStore()
+        self.store: Any = MemoryStore(clock=self.clock)
         self.producers = ProducerDirectory(())
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:

@@ -83,7 +83,7 @@ class AuditRecorder:
         """Record a reload that a signal or a changed file caused, after it has ended."""
         entry = AuditEntry(
             kind="change",
-            at_ms=now_ms(self._clock),
+            at_ms=now_ms(self._store.clock),
             who=who,
             address="",
             operation=RELOAD,
@@ -111,7 +111,7 @@ class AuditRecorder:
         client = scope.get("client")
         return AuditEntry(
             kind=kind,
-            at_ms=now_ms(self._clock),
+            at_ms=now_ms(self._store.clock),
             who=who,
             address=client[0] if client else "",
             operation=operation,

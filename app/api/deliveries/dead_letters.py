@@ -12,7 +12,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from app.api.access.operations import CallerDep, RedactionDep, router
-from app.api.access.parts import BrokersDep, ClockDep, RoutesDep, StoreDep, SubscriptionsDep
+from app.api.access.parts import BrokersDep, RoutesDep, StoreDep, SubscriptionsDep
 from app.api.access.redaction import Redaction
 from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
@@ -36,9 +36,9 @@ from app.interfaces import Attempt, AttemptFilter, DeadLetter, DeadLetterFilter,
 
 
 async def _redriving(
-    store: StoreDep, subscriptions: SubscriptionsDep, routes: RoutesDep, clock: ClockDep
+    store: StoreDep, subscriptions: SubscriptionsDep, routes: RoutesDep
 ) -> Redriver:
-    return Redriver(store, subscriptions, routes, clock)
+    return Redriver(store, subscriptions, routes)
 
 
 RedrivingDep = Annotated[Redriver, Depends(_redriving)]
@@ -125,7 +125,6 @@ async def dead_letters(
 @routes.operation("GET /count", "count_dead_letters", (422, 503))
 async def count(
     store: StoreDep,
-    clock: ClockDep,
     query: Annotated[CountQuery, Query()],
 ) -> views.DeadLetterCounts:
     """Return the number of dead letters by subscription and cause, and over time."""
@@ -133,7 +132,7 @@ async def count(
     found = await letters.count(choice)
     times: Mapping[tuple[int, str], int] = {}
     if query.every is not None:
-        _demand_few_intervals(query, now_ms(clock))
+        _demand_few_intervals(query, now_ms(store.clock))
         times = await letters.count_over_time(choice, query.every * 1000)
     return views.DeadLetterCounts(
         total=sum(found.values()), counts=views.counts(found), over_time=views.over_time(times)

@@ -12,7 +12,7 @@ from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
 from app.api.http.moments import now_ms
 from app.api.http.problems import RequestRefused
-from app.interfaces import Clock, DeadLetterFilter, Store
+from app.interfaces import DeadLetterFilter, Store
 from app.model.spool import drained_route
 from app.model.subscription_status import PAUSED_BY_CONFIGURATION
 
@@ -22,13 +22,10 @@ NO_SUBSCRIPTION = "the subscription does not exist. Create it again, or discard 
 class Redriver:
     """A service that redrives dead letters of the store."""
 
-    def __init__(
-        self, store: Store, subscriptions: Subscriptions, routes: Routes, clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, subscriptions: Subscriptions, routes: Routes) -> None:
         self._store = store
         self._subscriptions = subscriptions
         self._routes = routes
-        self._clock = clock
 
     async def redrive(
         self, choice: DeadLetterFilter, *, rate: float, limit: int, dry_run: bool
@@ -47,7 +44,7 @@ class Redriver:
             raise RequestRefused(
                 409, "no-such-subscription", f"{', '.join(gone)}: {NO_SUBSCRIPTION}"
             )
-        at_ms = now_ms(self._clock)
+        at_ms = now_ms(self._store.clock)
         totals: Counter[str] = Counter()
         for (subscription, _), count in found.items():
             totals[subscription] += count
@@ -84,7 +81,7 @@ class Redriver:
                 moved += await self._store.letters.redrive(
                     replace(choice, subscription=name),
                     rate=rate,
-                    now_ms=now_ms(self._clock),
+                    now_ms=now_ms(self._store.clock),
                     limit=limit - moved,
                 )
         return moved

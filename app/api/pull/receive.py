@@ -158,7 +158,7 @@ class PullReceiver:
                 most=most,
                 most_bytes=MOST_BYTES,
                 lock_ms=int(settings.lock * 1000),
-                now_ms=now_ms(self._clock),
+                now_ms=now_ms(self._store.clock),
                 consumer=consumer,
             )
             handed = await slices.each(
@@ -208,7 +208,7 @@ class PullReceiver:
             attributes: Mapping[str, str] = {} if decoded is None else decoded.event.attributes
             if ages.expired(attributes.get("expirytime"), now):
                 return EXPIRED
-            return ages.too_old(row.message.time_ms, None, now) or FIT
+            return ages.too_old(now - row.message.time_ms / 1000, None) or FIT
 
         return fate
 
@@ -229,13 +229,13 @@ class PullReceiver:
     async def _expire(self, subscription: Subscription, rows: Sequence[PullMessage]) -> None:
         tokens = [row.token for row in rows]
         queue = self._store.pulled
-        done = await queue.acknowledge(subscription.id, tokens, now_ms(self._clock))
+        done = await queue.acknowledge(subscription.id, tokens, now_ms(self._store.clock))
         self._count(subscription.id, "deliveries", EXPIRED, sum(done.values()))
 
     async def acknowledge(self, subscription: str, tokens: Sequence[str]) -> Mapping[str, bool]:
         """Finish events. Return for each token True if its lock was valid. ``release``, ``renew`` and
         ``reject`` return the same."""
-        done = await self._store.pulled.acknowledge(subscription, tokens, now_ms(self._clock))
+        done = await self._store.pulled.acknowledge(subscription, tokens, now_ms(self._store.clock))
         self._count(subscription, "deliveries", "delivered", sum(done.values()))
         return self._wake_if_any(subscription, done)
 
@@ -244,7 +244,7 @@ class PullReceiver:
     ) -> Mapping[str, bool]:
         """Give events back. They can be received again after ``delay`` seconds."""
         done = await self._store.pulled.release(
-            subscription, tokens, delay_ms=int(delay * 1000), now_ms=now_ms(self._clock)
+            subscription, tokens, delay_ms=int(delay * 1000), now_ms=now_ms(self._store.clock)
         )
         return self._wake_if_any(subscription, done)
 
@@ -253,7 +253,7 @@ class PullReceiver:
     ) -> Mapping[str, bool]:
         """Extend the locks of events to ``lock`` seconds from now."""
         done = await self._store.pulled.renew(
-            subscription, tokens, lock_ms=int(lock * 1000), now_ms=now_ms(self._clock)
+            subscription, tokens, lock_ms=int(lock * 1000), now_ms=now_ms(self._store.clock)
         )
         return self._wake_if_any(subscription, done)
 
@@ -262,7 +262,7 @@ class PullReceiver:
     ) -> Mapping[str, bool]:
         """Make events dead letters. Raise BrokerError if the copy for the dead-letter topic cannot be
         published."""
-        rows = await self._store.pulled.locked(subscription.id, tokens, now_ms(self._clock))
+        rows = await self._store.pulled.locked(subscription.id, tokens, now_ms(self._store.clock))
         buried = await self._dead_letter(subscription, rows, REJECTED, detail)
         return {token: buried.get(token, False) for token in tokens}
 
@@ -281,7 +281,7 @@ class PullReceiver:
         letters = subscription.dead_letter
         dead_lettering = DeadLetterWriter(
             subscription,
-            self._clock,
+            self._store.clock,
             self._counters,
             None if letters is None else self._brokers.logs[letters.broker],
             self._notify,

@@ -88,7 +88,6 @@ async def _judged_status(parts: ReachableParts, shown: Redaction, slices: Slices
         parts.of(Brokers).logs,
         parts.of(Store),
         parts.of(Counters),
-        parts.of(Clock),
         shown,
     )
     views = await standings.views(await subscriptions.statuses(), slices)

@@ -13,7 +13,7 @@ from fastapi import Body
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.access.operations import router
-from app.api.access.parts import ClockDep, RegistryDep, StoreDep, WakeupsDep
+from app.api.access.parts import RegistryDep, StoreDep, WakeupsDep
 from app.api.asked.registry import SubscriptionEntry
 from app.api.http.moments import now_ms
 from app.api.http.problems import RequestRefused
@@ -64,7 +64,6 @@ routes = router(PATH, tags=["subscriptions"])
 async def retry(
     registry: RegistryDep,
     store: StoreDep,
-    clock: ClockDep,
     wakeups: WakeupsDep,
     id: Id,
     body: Annotated[RetryDocument | None, Body()] = None,
@@ -82,7 +81,7 @@ async def retry(
         subscription=entry.id,
         kind="retry",
         body=msgspec.json.encode(asked),
-        asked_ms=now_ms(clock),
+        asked_ms=now_ms(store.clock),
     )
     number = await store.commands.ask(command)
     await registry.nudge()

@@ -35,7 +35,7 @@ from app.api.subscriptions.schemas import (
 from app.api.subscriptions.standings import SubscriptionStatusReader
 from app.api.subscriptions.start_positions import demand_held
 from app.delivery.backoff import schedule_warning
-from app.interfaces import Clock, Store
+from app.interfaces import Store
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionState
 from app.sinks.pull_queue import Wakeups
@@ -50,11 +50,10 @@ async def _standings(
     brokers: Annotated[Brokers, uses(Brokers)],
     store: Annotated[Store, uses(Store)],
     counters: Annotated[Counters, uses(Counters)],
-    clock: Annotated[Clock, uses(Clock)],
     shown: RedactionDep,
 ) -> SubscriptionStatusReader:
     """Return a reader of subscription states for the caller."""
-    return SubscriptionStatusReader(subscriptions, brokers.logs, store, counters, clock, shown)
+    return SubscriptionStatusReader(subscriptions, brokers.logs, store, counters, shown)
 
 
 StandingsDep = Annotated[SubscriptionStatusReader, Depends(_standings)]

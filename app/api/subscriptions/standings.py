@@ -20,7 +20,7 @@ from app.api.subscriptions.facts import facts_of
 from app.delivery.lag_trend import LagGrowth
 from app.delivery.subscription_verdicts import subscription_verdicts
 from app.errors import StoreUnavailable
-from app.interfaces import Clock, DeadLetterFilter, Log, QueueCount, Store
+from app.interfaces import DeadLetterFilter, Log, QueueCount, Store
 from app.model.metadata import LogHealth
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
@@ -42,14 +42,12 @@ class SubscriptionStatusReader:
         logs: Mapping[str, Log],
         store: Store,
         counters: Counters,
-        clock: Clock,
         shown: Redaction,
     ) -> None:
         self._subscriptions = subscriptions
         self._logs = logs
         self._store = store
         self._counters = counters
-        self._clock = clock
         self._shown = shown
         self._letters: Mapping[str, Mapping[str, int]] | None = None
         self._has_asked_for_letters = False
@@ -91,7 +89,7 @@ class SubscriptionStatusReader:
         now = _Now(
             lag=(await self._subscriptions.lag()).totals(),
             dead=await self.letters(),
-            parked=await parked_of(self._store, self._clock),
+            parked=await parked_of(self._store),
             failed=filter_errors(counts),
             delivered=grouped(counts, "deliveries"),
             answered=grouped(counts, "answers"),
@@ -99,7 +97,7 @@ class SubscriptionStatusReader:
             shown=self._shown,
             queues=await _if_available(self._store.pulled.count_all()),
             growth=self._subscriptions.lag_growth,
-            wall=self._clock.now(),
+            wall=self._store.clock.now(),
         )
         return await slices.each((_view(each, now) for each in states), ROW)
 
@@ -216,9 +214,9 @@ async def letters_of(store: Store) -> Mapping[tuple[str, str], int] | None:
     return await _if_available(store.letters.count(DeadLetterFilter()))
 
 
-async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription] | None:
+async def parked_of(store: Store) -> Mapping[str, ParkedOfSubscription] | None:
     """Return the parked events by subscription. Return None if the store does not answer."""
-    found, now = await _if_available(store.parked.count()), clock.now()
+    found, now = await _if_available(store.parked.count()), store.clock.now()
     if found is None:
         return None
     return {

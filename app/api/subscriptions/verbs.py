@@ -84,7 +84,6 @@ async def pause(
     registry: RegistryDep,
     standings: StandingsDep,
     store: StoreDep,
-    clock: ClockDep,
     notify: NotifyDep,
     id: Id,
     body: Annotated[PauseRequest | None, Body()] = None,
@@ -93,7 +92,7 @@ async def pause(
     paused too, because a pause is not a setting."""
     entry = await entry_of(registry, id)
     cause = (body.cause if body else "") or "by the API"
-    await store.halts.halt(entry.id, "paused", cause, now_ms(clock))
+    await store.halts.halt(entry.id, "paused", cause, now_ms(store.clock))
     notify(PAUSED, entry.id, {"cause": cause})
     return await _updated_status(registry, standings, entry)
 
@@ -156,7 +155,7 @@ async def test(
         subscription=entry.id,
         kind="test",
         body=json.write_event(event),
-        asked_ms=now_ms(clock),
+        asked_ms=now_ms(store.clock),
     )
     number = await store.commands.ask(command)
     await registry.nudge()

@@ -129,8 +129,8 @@ async def _all(
     refused records by reason.
     """
     from app.features.lake.replay import target_log
+    from app.interfaces.clock import SystemClock
     from app.pipeline.replay.topic import REDRIVEN, TopicOutlet, writer
-    from app.runtime.clock import SystemClock
 
     refused: Counter[str] = Counter()
     logs: dict[str, Log] = {}

@@ -262,8 +262,8 @@ def _sent(
     import asyncio
 
     from app.errors import BrokerError
+    from app.interfaces.clock import SystemClock
     from app.pipeline.replay.run import ReplayPace, run
-    from app.runtime.clock import SystemClock
 
     clock = SystemClock()
 

@@ -15,7 +15,7 @@ from app.errors import StoreUnavailable
 from app.features.alerts.duty import AlertDuty
 from app.features.alerts.sender import AlertSender
 from app.features.component import Component, ConfigChange
-from app.interfaces import AlertStore, Clock
+from app.interfaces import Clock, Store
 from app.telemetry.tasks import keep, stop_task
 
 _log = logging.getLogger(__name__)
@@ -29,15 +29,16 @@ class AlertsComponent(Component[AlertSender]):
 
     name = "alerts"
 
-    def __init__(self, config: Config, clock: Clock, store: AlertStore, findings: Findings) -> None:
+    def __init__(self, config: Config, clock: Clock, store: Store, findings: Findings) -> None:
         self._clock = clock
+        self._store = store
         self._findings = findings
-        self._duty = AlertDuty(store, uuid.uuid4().hex)
+        self._duty = AlertDuty(store.alerts, uuid.uuid4().hex)
         self._configured = asyncio.Event()
         self._replaced: AlertSender | None = None
         self._task: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
-        self._use(AlertSender(config, clock))
+        self._use(AlertSender(config, clock, store.clock))
 
     def _use(self, sender: AlertSender) -> None:
         self._sender = sender
@@ -59,7 +60,7 @@ class AlertsComponent(Component[AlertSender]):
         await self._sender.stop()
 
     async def prepare(self, change: ConfigChange) -> AlertSender:
-        return AlertSender(change.config, self._clock)
+        return AlertSender(change.config, self._clock, self._store.clock)
 
     def apply(self, prepared: AlertSender) -> None:
         self._replaced = self._sender

@@ -37,12 +37,13 @@ class AlertSender:
         look: The seconds between two looks.
     """
 
-    def __init__(self, config: Config, clock: Clock) -> None:
+    def __init__(self, config: Config, clock: Clock, store_clock: Clock) -> None:
         """Open the channels. Raise SetupError if a file or key cannot be used."""
         self.alerts = {each.name: each for each in config.alerts}
         shortest = min((each.every for each in config.alerts), default=LOOK * 10)
         self.look = max(SHORTEST_LOOK, min(LOOK, shortest / 10))
         self._clock = clock
+        self._store_clock = store_clock
         self._installation = config.installation
         self._console = (config.server.admin.public_url or "").rstrip("/")
         self._channels = {each.name: Channel(each, config, clock) for each in config.alerts}
@@ -103,7 +104,7 @@ class AlertSender:
         return AlertOrigin(self._installation, name, self._console)
 
     def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
+        return int(self._store_clock.now() * 1000)
 
     def views(self, states: States, *, is_sender: bool) -> Sequence[AlertView]:
         """Return the alerts and what they have sent, as the store has it."""

@@ -21,7 +21,6 @@ class StorageComponent(Component[None]):
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
-        self._clock = clock
         self._asking = SingleFlight(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
@@ -32,7 +31,7 @@ class StorageComponent(Component[None]):
 
     async def metrics(self) -> Sequence[Family]:
         letters = await letters_of(self.store)
-        return list(store_families(letters, await parked_of(self.store, self._clock)))
+        return list(store_families(letters, await parked_of(self.store)))
 
     async def health(self, role: Role) -> ComponentHealth:
         """Return the health for the worker. A failing store is a cause but does not prevent readiness,

@@ -12,25 +12,25 @@ from app.config.load.loader import Loaded
 from app.config.model.config import Config
 from app.config.model.store import PostgresStore
 from app.errors import SetupError
+from app.interfaces import Clock
+from app.interfaces.clock import SYSTEM_CLOCK
 from app.store import schema, upkeep
 from app.store.audit import AuditBounds
 from app.store.encryption import Vault
 from app.store.files import SoleUse
 from app.telemetry import Histogram
-from app.telemetry.server_clock import ServerClock
 
 
 def open_store(
     config: Config,
     roles: Collection[str] = (),
     took: Histogram | None = None,
-    clock: ServerClock | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> stores.SqlStore:
     """Return the store, which is not started yet. If this process has workers and the store is an SQLite
     file, no other process with workers may use the file.
 
-    ``took`` is a histogram of the duration of operations. ``clock`` gets the time of day of the server of a shared
-    store.
+    ``took`` is a histogram of the duration of operations. ``clock`` is the clock of this machine.
     """
     kept, timeout = config.store, config.timeouts.store
     max_letters = kept.dead_letters.max_rows
@@ -52,6 +52,7 @@ def open_store(
         audited=audited,
         alone="worker" in roles,
         took=took,
+        clock=clock,
     )
 
 

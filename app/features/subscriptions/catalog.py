@@ -22,7 +22,6 @@ from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
 from app.features.component import Component, ConfigChange
 from app.interfaces import (
-    Clock,
     Halt,
     Store,
     StoredSubscription,
@@ -63,10 +62,9 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
 
     name = "subscriptions of file and store"
 
-    def __init__(self, loaded: Loaded, store: Store, clock: Clock, vault: Vault) -> None:
+    def __init__(self, loaded: Loaded, store: Store, vault: Vault) -> None:
         self.vault = vault
         self.halts: Mapping[str, Halt] = {}
-        self._clock = clock
         self._store = store
         self._file = _File(loaded, _file_entries(loaded))
         self._stored: dict[str, StoredSubscription] = {}
@@ -203,7 +201,7 @@ class SubscriptionCatalog(Component[PreparedCatalog]):
     ) -> StoredSubscription:
         """Store a document in place of the version ``expected``, and return its row. Raise VersionConflict if another
         version is stored. A new subscription is the owner's."""
-        now_ms = int(self._clock.now() * 1000)
+        now_ms = int(self._store.clock.now() * 1000)
         put = self._store.subscriptions.put
         return await put(name, document, expected=expected, now_ms=now_ms, owner=owner)
 

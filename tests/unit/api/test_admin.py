@@ -99,7 +99,7 @@ class Service(topics_service.FakeTopicsService):
         return {"/data": DiskView(free=1, size=4)}
 
     async def metrics(self) -> list[families.Family]:
-        letters, parked = await letters_of(self.store), await parked_of(self.store, self.clock)
+        letters, parked = await letters_of(self.store), await parked_of(self.store)
         return [
             *families.ready_families(await self.readiness()),
             *families.broker_families(await brokers_of(self.logs)),

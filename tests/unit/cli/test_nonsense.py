@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from app.cli import exits, keys, main, printing, values
 from app.cli.admin_client import AdminClient
 from app.cli.commands import app
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 
 NOWHERE = "http://127.0.0.1:1"
 EVENT = '{"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}'

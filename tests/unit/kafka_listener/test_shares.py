@@ -18,6 +18,7 @@ from app.access.quota import SharedLimit
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.gateway.door import network_of
+from app.interfaces.clock import SystemClock
 from app.kafka_listener.room import ByteBudget
 from app.kafka_listener.sasl import SaslUsers
 from app.kafka_listener.wire import ErrorCode
@@ -26,7 +27,6 @@ from app.log.groups import positions
 from app.log.settings import EngineSettings
 from app.model.message import Partition
 from app.model.producer import Producer as Settings
-from app.runtime.clock import SystemClock
 from authority import Authority
 from kafka_batches import batch
 from kafka_listening import LOCAL, KafkaTestListener, RawClient, kafka_listening

@@ -16,13 +16,13 @@ from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSetting
 from app.brokers.portable import PortableLog
 from app.filters.model import Filter
 from app.interfaces import Consumer, ConsumerFilter
+from app.interfaces.clock import SystemClock
 from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import KafkaListenerSettings, KafkaNode
 from app.kafka_listener.server import KafkaListenerServer
 from app.log.groups.positions import CommittedOffset
 from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
-from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from consumer_filters import consumer_filter
 from kafka_listening import RawClient

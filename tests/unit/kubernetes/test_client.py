@@ -7,8 +7,8 @@ from email.utils import formatdate
 
 import pytest
 
+from app.interfaces.clock import ServerClock
 from app.kubernetes.client import KubernetesClient
-from app.telemetry.server_clock import ServerClock
 from virtual_clock import BEGIN, VirtualClock
 from waiting import until
 
@@ -52,7 +52,9 @@ async def test_watches_of_many_namespaces_leave_connections_for_the_lease(tmp_pa
         async for _ in client.watch(f"/watched/{number}", "1"):
             pass
 
-    async with opened(answer, tmp_path, monkeypatch, ServerClock(VirtualClock())) as client:
+    async with opened(
+        answer, tmp_path, monkeypatch, ServerClock(VirtualClock(), "the API server")
+    ) as client:
         tasks = [asyncio.create_task(watch(client, number)) for number in range(105)]
         await until(lambda: len(watching) == len(tasks), "all watches", within=30)
         assert await asyncio.wait_for(client.get("/lease"), 30) == {}
@@ -68,7 +70,7 @@ async def test_the_time_of_day_is_that_of_the_api_server(tmp_path, monkeypatch, 
     """A drain waits from the time at which the API server deleted the object, by the clock of another machine."""
     own = VirtualClock()
     own.ahead = ahead
-    clock = ServerClock(own)
+    clock = ServerClock(own, "the API server")
 
     async def answer(reader, writer):
         while await reader.readuntil(b"\r\n\r\n"):
@@ -83,7 +85,7 @@ async def test_the_time_of_day_is_that_of_the_api_server(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("date", [b"", b"date: tomorrow\r\n", b"date: \r\n"])
 async def test_an_answer_without_a_date_leaves_the_clock_as_it_is(tmp_path, monkeypatch, date):
     own = VirtualClock()
-    clock = ServerClock(own)
+    clock = ServerClock(own, "the API server")
 
     async def answer(reader, writer):
         while await reader.readuntil(b"\r\n\r\n"):

@@ -3,10 +3,10 @@
 import asyncio
 
 from app.config.model.operator import Operator
+from app.interfaces.clock import SystemClock
 from app.kubernetes.admin import AdminUnavailable
 from app.kubernetes.client import NOT_FOUND, KubernetesRefused
 from app.kubernetes.role import OperatorRole
-from app.runtime.clock import SystemClock
 from waiting import until
 
 SETTINGS = Operator.model_validate({

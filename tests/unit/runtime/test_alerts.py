@@ -35,9 +35,7 @@ class Process:
         self._house = house
         self.config = loaded(written(settings, folder)).config
         self.finds: list[OperatorVerdict] = []
-        self.component = AlertsComponent(
-            self.config, house.clock, house.store.alerts, self._findings
-        )
+        self.component = AlertsComponent(self.config, house.clock, house.store, self._findings)
 
     async def _findings(self) -> ProcessFindings:
         return ProcessFindings(tuple(self.finds))
@@ -57,7 +55,7 @@ class House:
     def __init__(self, target: WebhookTarget, folder: Path) -> None:
         self.target = target
         self.clock = VirtualClock()
-        self.store = MemoryStore()
+        self.store = MemoryStore(clock=self.clock)
         self._folder = folder
         self.opened: list[Process] = []
 
@@ -224,7 +222,7 @@ async def test_a_reload_lets_a_message_that_is_being_sent_arrive_once(house: Hou
     house.target.answer = lambda _: slow()
     sending = asyncio.create_task(process.component.look())
     await until(lambda: house.target.received, "the message")
-    process.component.apply(AlertSender(process.config, house.clock))
+    process.component.apply(AlertSender(process.config, house.clock, house.clock))
     retired = asyncio.create_task(process.component.retire())
     await house.clock.rest()
     answers.set()

@@ -22,8 +22,8 @@ from app.features.events.component import EventsComponent
 from app.features.listening import limits_of
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.gateway.limits import ListenerLimits
+from app.interfaces.clock import SystemClock
 from app.model.log_name import LogName
-from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.service import Service
 from app.telemetry import Counters

@@ -10,7 +10,7 @@ from app.config.load.loader import Loaded
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.events.component import EventsComponent
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 from app.runtime.compose import compose
 
 

@@ -109,8 +109,8 @@ def _composed(
     logs: dict[str, Any] = {"here": Broker("here", here), "there": Broker("there", there)}
     logs["there"].unfit = unfit or {}
     clock, counters = VirtualClock(), Counters()
-    store = store or MemoryStore()
-    catalog = SubscriptionCatalog(Loaded.of(config), store, clock, Vault(()))
+    store = store or MemoryStore(clock=clock)
+    catalog = SubscriptionCatalog(Loaded.of(config), store, Vault(()))
     brokers = BrokersComponent(config, lambda: catalog.subscriptions, clock, counters, logs=logs)
     if relaxed is not None:
         brokers.every[LogName("there", 1)] = relaxed  # type: ignore[assignment]

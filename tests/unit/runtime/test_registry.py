@@ -20,7 +20,6 @@ from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.registry import ApiSubscriptionRegistry
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
-from app.runtime.clock import SystemClock
 from app.store import SqlStore, open_store
 from app.store.encryption import Vault, new_key
 from memory_store import MemoryStore
@@ -36,7 +35,7 @@ class Process:
     def __init__(self, loaded: Loaded, store: SqlStore, *keys: str) -> None:
         self.store = store
         self.forgotten: list[str] = []
-        self.catalog = SubscriptionCatalog(loaded, store, SystemClock(), Vault(keys))
+        self.catalog = SubscriptionCatalog(loaded, store, Vault(keys))
         self.registry = ApiSubscriptionRegistry(self.catalog, forget=self._forget, look=self._look)
 
     async def _look(self) -> None:
@@ -373,7 +372,7 @@ async def test_one_that_a_variable_gives_as_a_whole_is_shown_by_its_id(tmp_path:
     given = msgspec.json.encode({**DOCUMENT, "id": "given"}).decode()
     loaded = load(tmp_path / "skybridge.yaml", {"SKYBRIDGE_SUBSCRIPTIONS__0": given})
     store: Any = MemoryStore()
-    (entry,) = SubscriptionCatalog(loaded, store, SystemClock(), Vault(())).entries
+    (entry,) = SubscriptionCatalog(loaded, store, Vault(())).entries
     reference = "${env:SKYBRIDGE_SUBSCRIPTIONS__0}"
     assert entry.document == {"id": "given", "source": reference, "sink": reference}
 

@@ -23,7 +23,7 @@ from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.features.subscriptions.registry import ApiSubscriptionRegistry
 from app.interfaces import notify_nothing
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service

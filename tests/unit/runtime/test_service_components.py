@@ -15,8 +15,8 @@ from app.errors import SetupError
 from app.features import component as components
 from app.features.admin import AdminComponent
 from app.features.component import WELL, Component, ComponentHealth, ConfigChange, Role
+from app.interfaces.clock import SystemClock
 from app.model.cause import Cause
-from app.runtime.clock import SystemClock
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.telemetry import Counters

@@ -16,7 +16,7 @@ from app.features.brokers.logs import open_logs, with_relaxed_logs
 from app.features.subscriptions.sinks import open_sink
 from app.features.subscriptions.webhooks import client_for
 from app.formats import json
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 from app.sinks.topic import TopicSink
 from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters

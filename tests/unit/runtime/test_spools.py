@@ -11,8 +11,8 @@ from app.bindings.record import Record
 from app.brokers.embedded import EmbeddedDriver
 from app.errors import SetupError
 from app.features import spools
+from app.interfaces.clock import SystemClock
 from app.model.receipt import Receipt
-from app.runtime.clock import SystemClock
 from memory_store import MemoryStore
 from spool_rig import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse, change_to
 from waiting import until

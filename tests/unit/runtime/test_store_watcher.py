@@ -22,7 +22,7 @@ from app.features.storage.component import StorageComponent
 from app.features.subscriptions import store_watcher
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.component import SubscriptionsComponent
-from app.runtime.clock import SystemClock
+from app.interfaces.clock import SystemClock
 from app.runtime.compose import compose
 from app.runtime.service import Service
 from app.worker.suspensions import Suspensions

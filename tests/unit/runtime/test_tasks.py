@@ -33,12 +33,12 @@ from app.features.subscriptions.component import SubscriptionsComponent
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
+from app.interfaces.clock import SystemClock
 from app.kubernetes.client import KubernetesUnavailable
 from app.kubernetes.lease import Leadership
 from app.kubernetes.role import OperatorRole
 from app.log.upkeep import LogUpkeep
 from app.runtime import service as services
-from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep

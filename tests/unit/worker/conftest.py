@@ -29,8 +29,8 @@ class Rig:
         self.copies = FakeLog("copies")
         self.sink = ScriptedSink()
         self.client = None  # of a webhook that is to be the sink
-        self.store = MemoryStore()
         self.clock = VirtualClock()
+        self.store = MemoryStore(clock=self.clock)
         self.counters = Counters()
         self.attempts = AttemptLog("billing", self.counters)
         self.dispatcher: Dispatcher | None = None

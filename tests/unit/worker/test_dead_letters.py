@@ -34,9 +34,9 @@ TOLD = [("dead-lettered", "billing", {"cause": "status-415"})]
 
 class Rig:
     def __init__(self):
-        self.store = MemoryStore()
-        self.copies = FakeLog("copies")
         self.clock = VirtualClock()
+        self.store = MemoryStore(clock=self.clock)
+        self.copies = FakeLog("copies")
         self.counters = Counters()
         self.told = []
 
