@@ -60,7 +60,7 @@ class AttemptLog:
     dead letter quote the answer.
 
     ``notes`` is False for a log that ignores attempts. ``failures`` is the number of failed attempts since the last
-    success. ``failing_since`` is the wall clock in seconds at the end of the first of them.
+    success. ``failing_since`` is when the first of them ended, in monotonic seconds.
 
     Args:
         keep: receives each attempt for the store.
@@ -115,7 +115,7 @@ class AttemptLog:
             self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
             self.failures = 0
         else:
-            self._count_failure(wall)
+            self._count_failure(ended)
             level, result = logging.INFO, (Fate.UNSENT if outcome.unsent else _fate(decision)).value
             detail, next_try = answer_text(answer), _next_try(decision, ended)
         attempt = Attempt(
@@ -142,13 +142,13 @@ class AttemptLog:
         if _log.isEnabledFor(level):
             _log.log(level, "attempt", extra=_line(attempt, answer))
 
-    def _count_failure(self, wall: float) -> None:
-        self.failing_since = self.failing_since if self.failures else wall
+    def _count_failure(self, now: float) -> None:
+        self.failing_since = self.failing_since if self.failures else now
         self.failures += 1
 
-    def failing_for(self, wall: float) -> float:
+    def failing_for(self, now: float) -> float:
         """Return the seconds since the first failure after the last success, or 0 after a success."""
-        return max(0.0, wall - self.failing_since) if self.failures else 0.0
+        return max(0.0, now - self.failing_since) if self.failures else 0.0
 
     def _answer_key(self, answer: SinkAnswer) -> tuple[str, str]:
         key = self._subscription, answer_label(answer)

@@ -107,7 +107,7 @@ class SupervisedDispatcher:
             status,
             restarts=self._restarts,
             failures=self.attempts.failures,
-            failing_for=self.attempts.failing_for(self._clock.now()),
+            failing_for=self.attempts.failing_for(self._clock.monotonic()),
         )
 
     async def _selected(self) -> Selection:

@@ -51,12 +51,13 @@ class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class CurrentConfiguration(Protocol):
     """The current configuration of a service. ``last`` is the last reload. ``taken`` is the last reload that
-    was not refused, or else the start of the process."""
+    was not refused, or else the start of the process. ``taken_at`` is the monotonic time of ``taken`` in seconds."""
 
     source: str
     digest: str
     last: ReloadResult
     taken: ReloadResult
+    taken_at: float
 
     @property
     def shown(self) -> Mapping[str, Any]:

@@ -106,7 +106,7 @@ def _reloaded(configured: CurrentConfiguration, clock: Clock) -> float | None:
     """Return the seconds since the last reload that changed something, or None if there was none."""
     taken = configured.taken
     changed = taken.cause != "start" and taken.outcome == "ok"
-    return clock.now() - taken.at if changed else None
+    return clock.monotonic() - configured.taken_at if changed else None
 
 
 async def _entries(registry: Registry) -> Sequence[SubscriptionEntry] | None:

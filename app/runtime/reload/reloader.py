@@ -70,6 +70,7 @@ class Reloader:
         self.seen = digest_of_bytes(loaded.raw)
         self.files: Hashable = loaded.files
         self.last = self.taken = self._result("start", "ok", warnings=warnings)
+        self.taken_at = clock.monotonic()
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -177,7 +178,7 @@ class Reloader:
                 "%s is refused, the old configuration keeps running: %s", self.source, causes
             )
             return
-        self.taken = result
+        self.taken, self.taken_at = result, self._clock.monotonic()
         for warning in result.warnings:
             _log.warning("%s: %s", self.source, warning)
         for change in result.changes:

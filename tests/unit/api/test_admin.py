@@ -73,7 +73,12 @@ class Service(topics_service.FakeTopicsService):
         self.spools = self.registry = self
         begun = ReloadResult(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
-            source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
+            source="skybridge.yaml",
+            digest=begun.digest,
+            last=begun,
+            taken=begun,
+            taken_at=0.0,
+            shown={},
         )
 
     def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
@@ -312,6 +317,26 @@ async def test_each_intake_is_shown_with_what_came_by_it(
     github, erp = (await client.get("/status")).json()["intakes"]
     assert github == {"name": "github", **THIRTY_JUST_NOW}
     assert (erp["name"], erp["last_event_seconds"]) == ("erp", None)
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+async def test_a_step_of_the_wall_clock_makes_no_sender_silent_and_hides_none(
+    service: Service, client: httpx.AsyncClient, step: float
+) -> None:
+    """A sender is silent if it has sent nothing for five minutes since a reload."""
+    now, begun = service.clock.monotonic(), service.configured.last
+    service.of_intakes = {"github": EventMeter()}
+    service.of_intakes["github"].add(30, now)
+    service.clock.suspend(1)
+    taken = replace(begun, at=service.clock.now(), cause="signal")
+    service.configured.last = service.configured.taken = taken
+    service.configured.taken_at = service.clock.monotonic()
+    service.clock.ahead = step
+    for seconds, silent in ((60, []), (300, ["intake github"])):
+        service.clock.suspend(seconds)
+        found = (await client.get("/status")).json()["attention"]
+        subjects = [each["subject"] for each in found if each["verdict"] == "silent-producer"]
+        assert subjects == silent
 
 
 async def test_a_store_in_trouble_hides_nothing_else(

@@ -236,3 +236,16 @@ def test_a_start_is_read_as_the_subscription_says():
     assert old.time_ms == 0  # -1 is another word for latest in Kafka
     at = start_at(a_subscription(start={"time": "2026-01-31T13:00:00+01:00"}).start)
     assert (at.kind, at.time_ms) == ("time", 1_769_860_800_000)
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+async def test_how_long_a_target_fails_is_no_matter_of_the_wall_clock(step):
+    """A clock that is set during the failures must neither begin nor end a verdict on them."""
+    house = await running_house()
+    house.sinks["billing"].answer(0, SinkAnswer(500), SinkAnswer(500), SinkAnswer(500))
+    await house.log.submit("orders", [an_event(0)])
+    await until(lambda: house.supervisor.status()[0].failures)
+    house.clock.ahead = step
+    house.clock.suspend(5.0)
+    assert 5.0 <= house.supervisor.status()[0].failing_for < 60.0
+    await house.stop()
