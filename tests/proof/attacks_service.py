@@ -20,15 +20,19 @@ def worker_cut_from_target(dice: Random) -> list[Step]:
 
 def clocks(dice: Random) -> list[Step]:
     """The wall clocks of gateways and workers are apart by up to two hours, and step in both directions.
-    A worker is killed between them."""
+    A worker whose clock is an hour ahead parks keys and is killed, so that others try them again."""
+    ahead, most = dice.choice(WORKERS), max(DRIFTS)
+    others = [host for host in (*GATEWAYS, *WORKERS) if host != ahead]
+    less = [drift for drift in DRIFTS if drift < most]
     steps = [
         Step(host, "clock", round(dice.uniform(0, 8), 1), round(dice.uniform(25, 45), 1), drift)
-        for host in (*GATEWAYS, *WORKERS)
-        if (drift := str(dice.choice(DRIFTS)))
+        for host in others
+        for drift in [str(dice.choice(less))]
     ]
     return [
         *steps,
-        Step(dice.choice(WORKERS), "killed", 18, 22),
+        Step(ahead, "clock", round(dice.uniform(0, 6), 1), 18, str(most)),
+        Step(ahead, "killed", 18, 22),
         Step("target", "answers", 8, 20, "moody refuse"),
     ]
 
