@@ -120,8 +120,8 @@ class ServerClock:
         if differs and not self._logged:
             side = "ahead of" if off > 0 else "behind"
             _log.warning(
-                "the clock of %s is %.0f s %s the clock of this machine; its times are used for what it has. Set the"
-                " clock that is wrong",
+                "the clock of %s is %.0f s %s the clock of this machine. Times that the server keeps are by its clock."
+                " Correct the clock that is wrong, for example by NTP",
                 self._server,
                 abs(off),
                 side,
