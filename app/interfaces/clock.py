@@ -90,8 +90,8 @@ class ServerClock:
         return self._machine.now() if self._bounds is None else self.monotonic() + self._ahead
 
     def is_due(self) -> bool:
-        """Return True if it is time for a measurement. The monotonic clock stands still while a machine is suspended, but
-        the clock of the machine jumps then."""
+        """Return True if it is time for a measurement. Before a machine is resumed, its monotonic clock does not run. Its wall
+        clock jumps then."""
         if self._bounds is None:
             return True
         jump = self._machine.now() - self.monotonic() - self._machine_ahead

@@ -177,7 +177,7 @@ class KubernetesClient:
         """Note the time of an answer. It may be a second later than the header, which has whole seconds."""
         try:
             server = parsedate_to_datetime(date).timestamp()
-        except (ValueError, OverflowError):  # an API server behind a proxy without dates
+        except (ValueError, OverflowError):  # a proxy may remove or damage the header
             return
         self._clock.measured(server, server + 1, began, self._clock.monotonic())
 

@@ -134,11 +134,10 @@ def began() -> float:
 @pytest.fixture(scope="module")
 def pod(scraped: Seen) -> Seen:
     """With what is made by the parts that tell of it: the archive, which is Spark; a task that fails, which is a bug;
-    a full volume and a thousand series of one metric, which services have in the last tests here."""
-    room = {
-        key: value * 0.01 if key[0] == "skybridge_disk_free_bytes" else value
-        for key, value in scraped.faulty.items()
-    }
+    a full volume and a thousand series of one metric, which services have in the last tests here; and a store that does
+    not answer (unit/api/test_lag_families.py), because the locked one here is still read."""
+    factors = {"skybridge_disk_free_bytes": 0.01, "skybridge_store_up": 0.0}
+    room = {key: value * factors.get(key[0], 1.0) for key, value in scraped.faulty.items()}
     few, many = Counters(), Counters()
     for number in range(LABEL_BOUND + 1):
         many.add("events_refused", f"code-{number}")

@@ -32,7 +32,7 @@ WATCHED = {
     "SkybridgeLagGrows", "SkybridgeProducerRefused", "SkybridgeSubscriptionDisabled", "SkybridgeFilterErrors",
     "SkybridgeRebalanceStorm", "SkybridgeCertificateExpiry", "SkybridgeLabelCap", "SkybridgeArchiveLag", "SkybridgeTaskFails",
     "SkybridgeArchiveDown", "SkybridgeArchiveFails", "SkybridgeArchiveQuarantine", "SkybridgeArchiveLease",
-    "SkybridgeLakeUpkeep",
+    "SkybridgeLakeUpkeep", "SkybridgeLagUnknown", "SkybridgeStoreDown",
 }  # fmt: skip
 """What issues 9, 22 and 44 ask for; there may be more."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from waiting import wait_until
 NAMES = ("rabbit1", "rabbit2", "rabbit3")
 PARTITIONS = 3
 ALONE = 40.0  # seconds in which a node finds back after a cut
+CAUGHT_UP = 120.0  # seconds in which its replicas do
 TICK = 8  # seconds after which a node that is not heard counts as away
 USER = PASSWORD = "proof"
 _PORT, _DISTRIBUTION = 5672, 25672
@@ -139,36 +141,52 @@ class RabbitCluster:
     def heal(self) -> Mapping[str, float]:
         """Return when all nodes run, and every queue of the topic has all its replicas.
 
-        Return the nodes that did not find back by themselves in ``ALONE`` seconds, and the times at which they were
-        killed to be restarted.
+        Return the nodes that did not find back by themselves, to the cluster or as a replica of each queue, and the times
+        at which they were killed to be restarted.
         """
-        lost: Mapping[str, float] = {}
         for each in self.processes.values():
             each.resume()
             if not each.running:
                 each.start()
-        try:
-            wait_until(self._whole, within=ALONE, turn=0.5)
-        except TimeoutError:
-            lost = self._restart_lost()
+        restarted = dict(self._restart_unless(self._whole, ALONE, self._lost))
         wait_until(self._whole, "three nodes in one cluster", turn=0.5)
+        restarted |= self._restart_unless(self._in_sync, CAUGHT_UP, self._without_replica)
+        wait_until(self._whole, "three nodes in one cluster again", turn=0.5)
         wait_until(self._in_sync, "a leader and all replicas of every queue", turn=0.5)
-        return lost
+        return restarted
 
-    def _restart_lost(self) -> Mapping[str, float]:
-        """Restart the nodes that do not find back after a cut by themselves, as an operator has to.
+    def _restart_unless(
+        self, found_back: Callable[[], bool], within: float, lost: Callable[[], list[Node]]
+    ) -> Mapping[str, float]:
+        """Restart the nodes that do not find back by themselves in some seconds, as an operator has to.
 
         Return their names, and the times before they were killed.
         """
-        lost = [each for each in self.processes.values() if self._running(each) < len(NAMES)]
-        since = time.monotonic()
-        for each in lost:
+        try:
+            wait_until(found_back, within=within, turn=0.5)
+        except TimeoutError:
+            nodes, since = lost(), time.monotonic()
+        else:
+            return {}
+        for each in nodes:
             each.kill_if_running()
-        for each in lost:
+        for each in nodes:
             each.begin()  # a node that starts may wait for another one
-        for each in lost:
+        for each in nodes:
             each.wait_until_answering()
-        return dict.fromkeys((each.name for each in lost), since)
+        return dict.fromkeys((each.name for each in nodes), since)
+
+    def _lost(self) -> list[Node]:
+        return [each for each in self.processes.values() if self._running(each) < len(NAMES)]
+
+    def _without_replica(self) -> list[Node]:
+        """Return the nodes that lack a replica of a queue."""
+        online = [nodes for _, nodes in self._queues()]
+        return [
+            each
+            for name, each in self.processes.items()
+            if any(name not in nodes for nodes in online)
+        ]
 
     def place(self, role: str) -> str:
         """Return the host of a role at this moment: ``leader`` leads the first queue of the topic."""
@@ -187,10 +205,10 @@ class RabbitCluster:
             return 0
 
     def _in_sync(self) -> bool:
-        return all(leader and online == len(NAMES) for leader, online in self._queues())
+        return all(leader and len(online) == len(NAMES) for leader, online in self._queues())
 
-    def _queues(self) -> list[tuple[str, int]]:
-        """Return the host of the leader and the count of replicas that are online, for each queue of the topic."""
+    def _queues(self) -> list[tuple[str, list[str]]]:
+        """Return the host of the leader and those of the replicas that are online, for each queue of the topic."""
         for node in self.processes.values():
             try:
                 lines = node.ctl(
@@ -200,7 +218,8 @@ class RabbitCluster:
                 continue  # it is away; another one knows as well
             rows = [line.split("\t") for line in lines if line.startswith(f"{self._topic}.")]
             return [
-                (leader.rpartition("@")[2], online.count("@")) for _, leader, online in sorted(rows)
+                (leader.rpartition("@")[2], re.findall(r"@(\w+)", online))
+                for _, leader, online in sorted(rows)
             ]
         return []
 
