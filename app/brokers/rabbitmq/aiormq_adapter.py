@@ -73,6 +73,12 @@ _DELIVER = (0x003C003C).to_bytes(4, "big")  # basic.deliver
 _METHOD, _CONTENT, _BODY, _END = 1, 2, 3, 0xCE
 _GREETING = b"AMQP"  # sent instead of a frame by a server of another version (4.2.2)
 _HEARTBEAT = marshal(Heartbeat(), 0)
+_UNREADABLE = (  # what the library raises for frames that it cannot decode
+    PAMQPException,
+    ValueError,
+    IndexError,
+    RecursionError,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -281,8 +287,10 @@ class FrameReader(asyncio.StreamReader):
         return True
 
     def _pass_on(self, raw: bytes, channel: int, left: list[bytes]) -> None:
-        if channel == 0 and raw[0] == _METHOD and self._noticed(_frame(raw)):
-            return
+        if raw[0] == _METHOD:
+            method = _frame(raw)
+            if channel == 0 and self._noticed(method):
+                return
         if raw[0] == _CONTENT and not _is_readable(raw):
             raw = marshal(_frame(raw), channel)
         left.append(raw)
@@ -292,7 +300,7 @@ def _frame(raw: bytes) -> Any:
     """Return the decoded frame. Raise InvalidFrameError if it cannot be decoded."""
     try:
         return unmarshal(raw)[2]
-    except (PAMQPException, RecursionError) as error:
+    except _UNREADABLE as error:
         if raw[0] == _CONTENT and len(raw) >= _HEAD.size + _SIZED.size and raw[-1] == _END:
             return _without_properties(raw, error)
         raise amqp.InvalidFrameError(str(error)) from error
@@ -301,7 +309,7 @@ def _frame(raw: bytes) -> Any:
 def _is_readable(raw: bytes) -> bool:
     try:
         unmarshal(raw)
-    except (PAMQPException, RecursionError):
+    except _UNREADABLE:
         return False
     return True
 

@@ -121,6 +121,13 @@ async def test_a_frame_larger_than_a_read_is_one_frame() -> None:
         ),
         pytest.param(marshal(ContentBody(b"abc"), 1)[:-1] + b"\x00", id="a body without its end"),
         pytest.param(b"\x09\x00\x01\x00\x00\x00\x02abc\xce"[:9] + b"\xce", id="of no known kind"),
+        pytest.param(
+            b"\x01\x00\x00\x00\x00\x00\x02\x00\xc7\xce", id="a method of the connection, cut off"
+        ),
+        pytest.param(
+            b"\x01\x00\x03\x00\x00\x00\x02\x00\xc7\xce", id="a method of a channel, cut off"
+        ),
+        pytest.param(b"\x01\x00\x03\x00\x00\x00\x00\xce", id="a method without a byte"),
     ],
 )
 async def test_what_is_no_frame_is_an_error(raw: bytes) -> None:
