@@ -70,6 +70,9 @@ class Dispatcher:
                 return
             try:
                 await self._work(consumer)
+            except Exception:
+                await self._commit_before_leaving(consumer)
+                raise
             finally:
                 self._state = "stopping"
                 self._consumer = None
@@ -184,6 +187,14 @@ class Dispatcher:
             scope.cancel()
             await self._components.replays.save_all()
         await self._components.commits.settle(consumer)
+
+    async def _commit_before_leaving(self, consumer: Consumer) -> None:
+        """Commit what is finished after a failure, so that it is not delivered again. The failure may prevent that."""
+        try:
+            async with asyncio.timeout(self._components.hand_over):
+                await self._components.commits.settle(consumer)
+        except Exception as error:  # noqa: BLE001 - the failure before it counts
+            _log.debug("%s: not committed: %s", self._subscription.id, error)
 
     def _act(self, now: float) -> float | None:
         """Do what is due at ``now`` and return the time of the next action, or None if none is scheduled."""

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
+from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError, StaleOwner
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.model.start import start_at
+from parking_steps import AT_ONCE, BUSY
 from supervisor_rig import SupervisorRig
 from waiting import until
 from worker_doubles import ScriptedSink, a_subscription, an_event
@@ -236,6 +237,22 @@ def test_a_start_is_read_as_the_subscription_says():
     assert old.time_ms == 0  # -1 is another word for latest in Kafka
     at = start_at(a_subscription(start={"time": "2026-01-31T13:00:00+01:00"}).start)
     assert (at.kind, at.time_ms) == ("time", 1_769_860_800_000)
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("a bug"), StaleOwner("another owner")])
+async def test_what_is_delivered_is_committed_before_a_failed_dispatcher_leaves(fault):
+    """Else the next one would deliver it again. The store names another owner if members have joined at once."""
+    house = House(a_subscription(retry=AT_ONCE))
+    await house.begin()
+    await house.running("billing")
+    house.sinks["billing"].answer(1, BUSY)
+    house.store.failures.append(fault)
+    await house.log.submit("orders", [an_event(0, "a"), an_event(1, "b")])
+    await until(lambda: house.states == {"billing": "restarting"})
+    assert house.log.committed("skybridge.test.billing", ORDERS) == 1
+    await house.clock.advance(1.0)
+    await until(lambda: house.sinks["billing"].answered == ["0", "1", "1"])
+    await house.stop()
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])
