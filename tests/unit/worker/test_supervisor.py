@@ -259,7 +259,7 @@ async def test_what_is_delivered_is_committed_before_a_failed_dispatcher_leaves(
 async def test_how_long_a_target_fails_is_no_matter_of_the_wall_clock(step):
     """A clock that is set during the failures must neither begin nor end a verdict on them."""
     house = await running_house()
-    house.sinks["billing"].answer(0, SinkAnswer(500), SinkAnswer(500), SinkAnswer(500))
+    house.sinks["billing"].answer(0, SinkAnswer(503, retry_after="3600"))  # it stays at fault
     await house.log.submit("orders", [an_event(0)])
     await until(lambda: house.supervisor.status()[0].failures)
     house.clock.ahead = step
