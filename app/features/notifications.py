@@ -10,7 +10,7 @@ from app.bindings.transcode import EncodeOptions
 from app.config.lint.reach import feeds, may_both_match
 from app.config.model.brokers import PulsarBroker
 from app.config.model.config import Config
-from app.interfaces import Attempts, Clock, Log
+from app.interfaces import Clock, Log, Store
 from app.model.route import Exchange, Filter, Target
 from app.model.subscription import Subscription
 from app.telemetry import Counters
@@ -51,14 +51,12 @@ def open_operator_events(
     )
 
 
-def open_keeper(
-    config: Config, attempts: Attempts, clock: Clock, counters: Counters
-) -> AttemptWriter:
+def open_keeper(config: Config, store: Store, counters: Counters) -> AttemptWriter:
     """Return the writer of attempts to the store."""
     kept = config.store.attempts
     return AttemptWriter(
-        attempts,
-        clock,
+        store.attempts,
+        store.clock,
         counters,
         keep=kept.keep,
         bodies=kept.bodies,

@@ -64,6 +64,13 @@ class _Bounds(NamedTuple):
         return _Bounds(low, high, by.at) if low <= high else by
 
 
+class Question(NamedTuple):
+    """When a server was asked for its time: in monotonic seconds, and how far the wall clock was ahead of them."""
+
+    at: float
+    machine_ahead: float
+
+
 class ServerClock:
     """The time of day of a server, as ``Clock``.
 
@@ -97,26 +104,31 @@ class ServerClock:
         jump = self._machine.now() - self.monotonic() - self._machine_ahead
         return self.monotonic() - self._bounds.at >= MEASURE_EVERY or abs(jump) >= STEP
 
-    def measured(self, earliest: float, latest: float, began: float, ended: float) -> None:
-        """Note what the server's clock showed at a moment between ``began`` and ``ended``.
+    def ask(self) -> Question:
+        """Return the moment at which the server is asked, for ``measured``."""
+        at = self.monotonic()
+        return Question(at, self._machine.now() - at)
+
+    def measured(self, earliest: float, latest: float, question: Question) -> None:
+        """Note what the server's clock showed at a moment between the question and now.
 
         Args:
             earliest: the lowest time that it may have shown, in seconds since 1970.
             latest: the highest such time.
-            began: when the server was asked, in monotonic seconds.
-            ended: when it had answered, in monotonic seconds.
+            question: when the server was asked.
         """
-        found = _Bounds(earliest - ended, latest - began, ended)
+        ended = self.monotonic()
+        found = _Bounds(earliest - ended, latest - question.at, ended)
         bounds = found if self._bounds is None else self._bounds.narrowed(found)
         self._ahead = (bounds.low + bounds.high) / 2
         self._bounds = bounds
-        self._machine_ahead = self._machine.now() - self.monotonic()
+        self._machine_ahead = question.machine_ahead  # so that a jump since then is noticed
         self._log_difference()
 
     def _log_difference(self) -> None:
         """Warn once that the clocks differ, because one of them is wrong."""
         off = self._ahead - self._machine_ahead
-        differs = abs(off) >= NOTEWORTHY
+        differs = abs(off) >= (NOTEWORTHY / 2 if self._logged else NOTEWORTHY)
         if differs and not self._logged:
             side = "ahead of" if off > 0 else "behind"
             _log.warning(

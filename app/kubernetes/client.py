@@ -18,7 +18,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from app.errors import SkybridgeError
-from app.interfaces.clock import ServerClock
+from app.interfaces.clock import Question, ServerClock
 
 Object = dict[str, Any]
 Query = Mapping[str, str]
@@ -155,7 +155,7 @@ class KubernetesClient:
         within: aiohttp.ClientTimeout,
         content_type: str = "application/json",
     ) -> aiohttp.ClientResponse:
-        began = self._clock.monotonic()
+        question = self._clock.ask()
         try:
             answer: aiohttp.ClientResponse = await self._api.call_api(
                 path,
@@ -170,16 +170,16 @@ class KubernetesClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise KubernetesUnavailable(f"{method} {path}: {error!r}") from None
         if answer.status in _OK:  # else it may be by a proxy
-            self._note_time(answer.headers.get("Date", ""), began)
+            self._note_time(answer.headers.get("Date", ""), question)
         return answer
 
-    def _note_time(self, date: str, began: float) -> None:
+    def _note_time(self, date: str, question: Question) -> None:
         """Note the time of an answer. It may be a second later than the header, which has whole seconds."""
         try:
             server = parsedate_to_datetime(date).timestamp()
         except (ValueError, OverflowError):  # a proxy may remove or damage the header
             return
-        self._clock.measured(server, server + 1, began, self._clock.monotonic())
+        self._clock.measured(server, server + 1, question)
 
 
 def _decoded(text: bytes) -> Object:

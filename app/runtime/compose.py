@@ -232,7 +232,7 @@ class _Composition:
         """Return the writer of attempts, or None in a process without workers."""
         if "worker" not in self.roles:
             return None
-        return open_keeper(self.config, self.store.attempts, self.clock, self.counters)
+        return open_keeper(self.config, self.store, self.counters)
 
     @cached_property
     def routes(self) -> RoutesComponent:

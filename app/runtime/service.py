@@ -153,9 +153,11 @@ class Service:
 
     async def metrics(self) -> Sequence[Family]:
         """Return the metrics that all components measure now."""
-        found = await asyncio.gather(*(each.metrics() for each in self._components()))
+        readiness, found = await asyncio.gather(
+            self.readiness(), asyncio.gather(*(each.metrics() for each in self._components()))
+        )
         return [
-            *ready_families(await self.readiness()),
+            *ready_families(readiness),
             *(family for families in found for family in families),
             *configuration_families(self.reloader),
         ]

@@ -182,9 +182,7 @@ def _measure(
     """Read the server's clock. With ``again``, do so only if a measurement is due."""
     if again and not clock.is_due():
         return
-    began = clock.monotonic()
-    asked = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
-    ended = clock.monotonic()
+    question = clock.ask()
+    for (server,) in connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8"):
+        clock.measured(server, server, question)
     connection.rollback()
-    for (server,) in asked:
-        clock.measured(server, server, began, ended)

@@ -123,7 +123,7 @@ class AttemptRunner(DispatcherPart):
         self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool
     ) -> Verdict:
         now = self._clock.monotonic()
-        head, times = lane.items[0], (started, now, self._clock.now())
+        head, times = lane.items[0], (started, now, self._clock.now(), self._store.clock.now())
         outcome = self._policy.judge(answer)
         if outcome.fate is Fate.DELIVERED:
             self._policy.delivered(lane, now, probe=probe)

@@ -29,6 +29,10 @@ from app.telemetry.histograms import LONG
 from app.worker.delivery import Delivery
 
 REMEMBERED = 1_000
+AttemptTimes = tuple[float, float, float, float]
+"""When an attempt was made, in seconds: the monotonic start and end, and the time of day at its end by the clock of the
+machine and by that of the store."""
+
 _NONE: deque[Attempt] = deque(maxlen=0)  # stays empty
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
@@ -92,7 +96,7 @@ class AttemptLog:
         answer: SinkAnswer,
         outcome: AttemptOutcome,
         decision: Decision,
-        times: tuple[float, float, float],
+        times: AttemptTimes,
         together: int = 1,
     ) -> None:
         """Count, remember and log one attempt of a delivery.
@@ -102,12 +106,12 @@ class AttemptLog:
             answer: the answer of the sink.
             outcome: the classification of the answer.
             decision: what was decided about the delivery.
-            times: the monotonic start and end, and the wall clock at the end, in seconds.
+            times: when it was made.
             together: the number of events in the request.
         """
         self._made[self._subscription, outcome.label] += 1
         self._answers[self._answer_keys.get(answer.status) or self._answer_key(answer)] += 1
-        started, ended, wall = times
+        started, ended, wall, stored = times
         self._attempted[self._series].add(ended - started)
         message = delivery.message
         level, result, detail, next_try = logging.DEBUG, _DELIVERED, "", None
@@ -124,7 +128,7 @@ class AttemptLog:
             message.position,
             delivery.name,
             delivery.attempts,
-            int((wall - ended + started) * 1000),
+            int((stored - ended + started) * 1000),
             (ended - started) * 1000,
             result,
             answer.status,

@@ -32,6 +32,7 @@ from app.delivery.outcomes import AttemptOutcome, Fate
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
 from app.delivery.request_batching import BatchBuilder, BatchLimits, Piece, next_request_at
 from app.interfaces import BatchSink, SinkAnswer
+from app.worker.attempts import AttemptTimes
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import DeliveryPolicy, verdict_of
@@ -76,8 +77,9 @@ class BatchSender(DispatcherPart):
             self._pace.begun(started)
         answer = await self._sink.send_together(request.pieces, self._subscription.timeout)
         now = self._clock.monotonic()
+        times = (started, now, self._clock.now(), self._store.clock.now())
         if len(answer.outcomes) == len(request.items) > 1:
-            await self._apply_each(request, answer, (started, now, self._clock.now()), probe=probe)
+            await self._apply_each(request, answer, times, probe=probe)
             return
         outcome = self._policy.judge(answer)
         decisions = [
@@ -88,7 +90,7 @@ class BatchSender(DispatcherPart):
                 strict=True,
             )
         ]
-        self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
+        self._note(request, answer, outcome, decisions, times)
         if outcome.fate is Fate.DELIVERED:
             for lane in request.lanes:
                 self._conclusions.delivered(lane)
@@ -109,7 +111,7 @@ class BatchSender(DispatcherPart):
         self,
         request: BatchBuilder[Delivery],
         answer: SinkAnswer,
-        times: tuple[float, float, float],
+        times: AttemptTimes,
         *,
         probe: bool,
     ) -> None:
@@ -139,7 +141,7 @@ class BatchSender(DispatcherPart):
         answer: SinkAnswer,
         outcomes: Mapping[int, AttemptOutcome],
         decision: Decision,
-        times: tuple[float, float, float],
+        times: AttemptTimes,
         count: int,
     ) -> None:
         """Record the attempts of the events of one key, each with its own outcome."""
@@ -182,7 +184,7 @@ class BatchSender(DispatcherPart):
         answer: SinkAnswer,
         outcome: AttemptOutcome,
         decisions: Sequence[Decision],
-        times: tuple[float, float, float],
+        times: AttemptTimes,
     ) -> None:
         """Record one attempt per event of the request."""
         if not self._attempts.notes:

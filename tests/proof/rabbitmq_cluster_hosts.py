@@ -148,12 +148,15 @@ class RabbitCluster:
             each.resume()
             if not each.running:
                 each.start()
-        restarted = dict(self._restart_unless(self._whole, ALONE, self._lost))
+        lost = self._restart_unless(self._whole, ALONE, self._lost)
         wait_until(self._whole, "three nodes in one cluster", turn=0.5)
-        restarted |= self._restart_unless(self._in_sync, CAUGHT_UP, self._without_replica)
+        behind = self._restart_unless(self._in_sync, CAUGHT_UP, self._without_replica)
         wait_until(self._whole, "three nodes in one cluster again", turn=0.5)
         wait_until(self._in_sync, "a leader and all replicas of every queue", turn=0.5)
-        return restarted
+        return {
+            **behind,
+            **lost,
+        }  # a node that was restarted twice is at fault since the first time
 
     def _restart_unless(
         self, found_back: Callable[[], bool], within: float, lost: Callable[[], list[Node]]

@@ -29,11 +29,11 @@ class Server:
 
     def answer(self, there: float = 0.0, back: float = 0.0, width: float = 0.0) -> None:
         """Answer once. ``width`` is the precision of the server's answer, such as whole seconds."""
-        began = self.machine.monotonic()
+        question = self.clock.ask()
         self.machine.suspend(there)
         shown = self.now() // width * width if width else self.now()
         self.machine.suspend(back)
-        self.clock.measured(shown, shown + width, began, self.machine.monotonic())
+        self.clock.measured(shown, shown + width, question)
 
     @property
     def error(self) -> float:
@@ -110,6 +110,14 @@ def test_a_machine_that_was_suspended_asks_at_once() -> None:
     assert server.error < 1e-3
 
 
+def test_a_suspension_between_question_and_answer_is_noticed() -> None:
+    server = Server()
+    question = server.clock.ask()
+    server.machine.ahead = HOUR
+    server.clock.measured(server.now(), server.now(), question)
+    assert server.clock.is_due()
+
+
 def test_clocks_that_differ_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(-HOUR)
     with caplog.at_level(logging.WARNING):
@@ -117,9 +125,9 @@ def test_clocks_that_differ_are_logged_once(caplog: pytest.LogCaptureFixture) ->
         server.answer()
     (message,) = caplog.messages
     assert "the clock of the server is 3600 s behind the clock of this machine" in message
-    server.ahead = 0.0
-    server.answer()
-    server.ahead = HOUR
     with caplog.at_level(logging.WARNING):
-        server.answer()
+        for ahead in (-50.0, -70.0, 0.0, HOUR):
+            server.ahead = ahead
+            server.answer()
+    assert len(caplog.messages) == 2
     assert "3600 s ahead of" in caplog.messages[-1]

@@ -17,6 +17,7 @@ from app.api.deliveries.parked import ahead_of
 from app.api.find.answers import FateView
 from app.api.find.records import FoundRecord
 from app.api.find.rows import FoundEventRows, offered_at
+from app.api.http.moments import now_ms as now_ms_of
 from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import AgeLimits
@@ -49,6 +50,8 @@ class StateSnapshot(NamedTuple):
     """The state of the service that is read once for all events of a request.
 
     Attributes:
+        now_ms: The time of the machine.
+        stored_ms: The time by which the store has its times.
         explain: The explainer of each subscription's filters, by id.
         unread: The tables of the store that could not be read completely, so that rows of the event may be
             missing.
@@ -59,6 +62,7 @@ class StateSnapshot(NamedTuple):
     store: Store
     shown: Redaction
     now_ms: int
+    stored_ms: int
     subscriptions: Sequence[Subscription]
     explain: Mapping[str, Explainer]
     entries: Mapping[str, SubscriptionEntry]
@@ -86,6 +90,7 @@ async def take_snapshot(
         store,
         shown,
         now_ms,
+        now_ms_of(store.clock),
         declared,
         {each.id: Explainer(each.filters) for each in declared},
         {each.id: each for each in entries},
@@ -305,7 +310,7 @@ class _FateFinder:
 
     def _pull_fate(self, row: PullMessage) -> dict[str, Any]:
         """Return the fate of an event in a pull queue."""
-        if row.locked_until_ms > self._now.now_ms and row.token:
+        if row.locked_until_ms > self._now.stored_ms and row.token:
             return {
                 "fate": "pulled",
                 "detail": f"received {row.deliveries} times, not acknowledged yet",
@@ -444,7 +449,7 @@ class _FateFinder:
         """Return when the subscription tries an event that is due at ``due_ms``.
 
         A paused endpoint is probed first. The result is None if nothing is tried before a person acts."""
-        now_ms, state = self._now.now_ms, self._now.states.get(self._id)
+        now_ms, state = self._now.stored_ms, self._now.states.get(self._id)
         if state is None or state.word in {"running", "elsewhere"}:
             return max(due_ms, now_ms)
         if state.paused_for is None:

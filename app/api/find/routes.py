@@ -100,7 +100,7 @@ async def find_events(
     rows, looked = await rows_of(store, subscriptions, wanted, moment, slices)
     searched = await LogSearch(brokers, subscriptions, routing, wanted, moment).run()
     now = await take_snapshot(
-        subscriptions, registry, spools, store, shown, now_ms(store.clock), unread_tables(looked)
+        subscriptions, registry, spools, store, shown, moment, unread_tables(looked)
     )
     found = [*searched.sightings, *await records_in_rows(brokers.kinds, rows, wanted, slices)]
     named, silent = await _records_of_attempts(brokers, now, rows, found, wanted)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.api.access.operations import CallerDep, router
-from app.api.access.parts import BrokersDep, ClockDep, RegistryDep, StoreDep
+from app.api.access.parts import BrokersDep, RegistryDep, StoreDep
 from app.api.asked.brokers import Brokers
 from app.api.http import start_points
 from app.api.http.moments import now_ms
@@ -102,7 +102,6 @@ async def replay(
     registry: RegistryDep,
     brokers: BrokersDep,
     store: StoreDep,
-    clock: ClockDep,
     by: CallerDep,
     id: Id,
     body: ReplayRequest,
@@ -111,7 +110,7 @@ async def replay(
     """Deliver a range again, in addition to new events, with the filters, order and retries of the
     subscription. The group's position does not change. A subscription has one replay at a time."""
     subscription = runnable(await entry_of(registry, id))
-    planned = await _plan_ranges(brokers, subscription, body, now_ms(clock))
+    planned = await _plan_ranges(brokers, subscription, body, now_ms(store.clock))
     if body.dry_run:
         by.annotate_audit(detail="dry run")
         response.status_code = 200

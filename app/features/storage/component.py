@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from app.api.status.families import Family, store_families
@@ -30,8 +31,8 @@ class StorageComponent(Component[None]):
         await self.store.stop()
 
     async def metrics(self) -> Sequence[Family]:
-        letters = await letters_of(self.store)
-        return list(store_families(letters, await parked_of(self.store)))
+        letters, parked = await asyncio.gather(letters_of(self.store), parked_of(self.store))
+        return list(store_families(letters, parked))
 
     async def health(self, role: Role) -> ComponentHealth:
         """Return the health for the worker. A failing store is a cause but does not prevent readiness,

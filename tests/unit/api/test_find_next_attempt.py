@@ -24,7 +24,9 @@ def snapshot(**state: Any) -> StateSnapshot:
         {"id": SUBSCRIPTION, "source": {"broker": "log", "topics": ["orders"]}, "sink": HOOK}
     )
     store = cast("Any", None)
-    return StateSnapshot(store, ALL, NOW, [subscription], {}, {}, {SUBSCRIPTION: status}, {}, {})
+    return StateSnapshot(
+        store, ALL, NOW, NOW, [subscription], {}, {}, {SUBSCRIPTION: status}, {}, {}
+    )
 
 
 @pytest.mark.parametrize(

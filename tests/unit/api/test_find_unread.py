@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from app.api.access.redaction import ALL
 from app.api.find.fates import StateSnapshot, fates
@@ -20,6 +22,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from store_samples import NOW, ORDERS, SUBSCRIPTION, a_message, an_attempt
 
+HOUR_MS = 3_600_000
 HOOK = "https://example.org/hook"
 
 
@@ -37,7 +40,7 @@ def snapshot(sink: Any = HOOK, unread: tuple[str, ...] = (), store: Any = None) 
     committed = {(SUBSCRIPTION, ORDERS.topic, ORDERS.number): "100"}
     explain = {SUBSCRIPTION: Explainer(subscription.filters)}
     return StateSnapshot(
-        cast("Any", store), ALL, NOW, [subscription], explain, {}, {SUBSCRIPTION: status}, committed, {}, unread,
+        cast("Any", store), ALL, NOW, NOW, [subscription], explain, {}, {SUBSCRIPTION: status}, committed, {}, unread,
     )  # fmt: skip
 
 
@@ -71,6 +74,30 @@ async def test_only_an_attempt_that_delivered_it_proves_a_fate_without_the_store
     told, detail = await fate(snapshot(unread=("store parked",)), rows)
     assert told == expected
     assert "discarded" not in detail
+
+
+@pytest.mark.parametrize(
+    ("machine_ms", "stored_ms", "expected"),
+    [(NOW, NOW - HOUR_MS, "unknown"), (NOW - HOUR_MS, NOW, "delivered")],
+)
+async def test_an_event_expires_by_the_clock_by_which_workers_judge_it(
+    machine_ms: int, stored_ms: int, expected: str
+) -> None:
+    """A worker does not send an expired event, and that leaves no trace in the store."""
+    expirytime = datetime.fromtimestamp(NOW / 1000 - 1800, UTC).isoformat()
+    now = snapshot()
+    (subscription,) = now.subscriptions
+    honouring = subscription.model_copy(update={"expirytime": "honour"})
+    state = now._replace(now_ms=machine_ms, stored_ms=stored_ms, subscriptions=[honouring])
+    seen = sighting()
+    seen = seen._replace(
+        message=replace(seen.message, time_ms=NOW - 2 * HOUR_MS),
+        decoded=Decoded(
+            CloudEvent({**seen.decoded.event.attributes, "expirytime": expirytime}), "binary"
+        ),
+    )
+    (found,) = await fates(state, FoundEventRows(), [seen], Slices())
+    assert found.fate == expected
 
 
 async def test_an_event_is_not_called_pulled_while_its_queue_cannot_be_read() -> None:

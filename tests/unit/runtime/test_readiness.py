@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import AsyncMock
 
@@ -11,7 +12,7 @@ import pytest
 
 from app.api.asked.readiness import RoleReadiness
 from app.config.load.loader import Loaded, load
-from app.errors import BrokerRefused, BrokerUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable, StoreUnavailable
 from app.features.brokers.component import HEALTH_KEPT, BrokersComponent
 from app.features.brokers.targets import ASK_AGAIN
 from app.features.component import Role
@@ -32,6 +33,7 @@ from app.telemetry import Counters
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
+from waiting import until
 
 
 class Broker(FakeLog):
@@ -270,6 +272,32 @@ async def test_a_store_in_trouble_is_named_and_stops_nobody(document: Any) -> No
     worker = await state.worker()
     assert worker.ready
     assert worker.causes == ["store: disk full"]
+
+
+async def test_a_store_that_hangs_is_asked_for_everything_at_once(document: Any) -> None:
+    """Each answer waits for the time-out of the store, and Prometheus waits ten seconds for all of them."""
+    asked, answer = list[str](), asyncio.Event()
+
+    def hanging(what: str) -> Callable[..., Any]:
+        async def ask(*_: object) -> Any:
+            asked.append(what)
+            await answer.wait()
+            raise StoreUnavailable("no answer in 5 s")
+
+        return ask
+
+    store = SimpleNamespace(
+        letters=SimpleNamespace(count=hanging("letters")),
+        parked=SimpleNamespace(count=hanging("parked")),
+        health=hanging("health"),
+        clock=VirtualClock(),
+    )
+    state = _composed(document, store=store)
+    measuring = asyncio.create_task(state.storage.metrics())
+    await until(lambda: len(asked) == 2)
+    assert sorted(asked) == ["letters", "parked"]
+    answer.set()
+    assert {family.name: family.values for family in await measuring}["store_up"] == {(): 0}
 
 
 async def test_nobody_is_ready_before_all_has_started(document: Any) -> None:

@@ -56,6 +56,17 @@ async def test_the_time_of_the_next_attempt_is_by_the_clock_of_the_store(rig):
     await rig.answered(0, 0)
 
 
+async def test_attempts_have_the_time_of_the_store(rig):
+    """They are stored, and any worker deletes what is older than the retention."""
+    rig.store.clock = VirtualClock()
+    rig.clock.ahead = 8 * 24 * HOUR
+    await rig.publish(an_event(0, "a"))
+    await rig.begin()
+    await rig.answered(0)
+    (attempt,) = rig.attempts.recent(10)
+    assert abs(attempt.started_ms / 1000 - rig.store.clock.now()) < 1
+
+
 async def test_the_age_of_an_event_in_its_log_is_by_the_clock_of_the_machine(rig):
     """Logs have their times from the processes that publish, not from the server of the store."""
     rig.store.clock = VirtualClock()
