@@ -64,8 +64,10 @@ class _Bounds(NamedTuple):
         return _Bounds(low, high, by.at) if low <= high else by
 
 
-class Question(NamedTuple):
-    """When a server was asked for its time: in monotonic seconds, and how far the wall clock was ahead of them."""
+class TimeQuestion(NamedTuple):
+    """The moment at which a server is asked for its time, in monotonic seconds.
+
+    ``machine_ahead`` is how far the wall clock of the machine was ahead of them."""
 
     at: float
     machine_ahead: float
@@ -104,12 +106,12 @@ class ServerClock:
         jump = self._machine.now() - self.monotonic() - self._machine_ahead
         return self.monotonic() - self._bounds.at >= MEASURE_EVERY or abs(jump) >= STEP
 
-    def ask(self) -> Question:
+    def ask(self) -> TimeQuestion:
         """Return the moment at which the server is asked, for ``measured``."""
         at = self.monotonic()
-        return Question(at, self._machine.now() - at)
+        return TimeQuestion(at, self._machine.now() - at)
 
-    def measured(self, earliest: float, latest: float, question: Question) -> None:
+    def measured(self, earliest: float, latest: float, question: TimeQuestion) -> None:
         """Note what the server's clock showed at a moment between the question and now.
 
         Args:

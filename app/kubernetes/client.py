@@ -18,7 +18,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from app.errors import SkybridgeError
-from app.interfaces.clock import Question, ServerClock
+from app.interfaces.clock import TimeQuestion, ServerClock
 
 Object = dict[str, Any]
 Query = Mapping[str, str]
@@ -173,7 +173,7 @@ class KubernetesClient:
             self._note_time(answer.headers.get("Date", ""), question)
         return answer
 
-    def _note_time(self, date: str, question: Question) -> None:
+    def _note_time(self, date: str, question: TimeQuestion) -> None:
         """Note the time of an answer. It may be a second later than the header, which has whole seconds."""
         try:
             server = parsedate_to_datetime(date).timestamp()

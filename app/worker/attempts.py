@@ -30,8 +30,8 @@ from app.worker.delivery import Delivery
 
 REMEMBERED = 1_000
 AttemptTimes = tuple[float, float, float, float]
-"""When an attempt was made, in seconds: the monotonic start and end, and the time of day at its end by the clock of the
-machine and by that of the store."""
+"""The times of an attempt in seconds: its start and end by the monotonic clock, and its end by two clocks of the day. These
+are the clock of the machine and that of the store."""
 
 _NONE: deque[Attempt] = deque(maxlen=0)  # stays empty
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
