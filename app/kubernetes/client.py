@@ -18,7 +18,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from app.errors import SkybridgeError
-from app.interfaces.clock import TimeQuestion, ServerClock
+from app.interfaces.clock import ServerClock, TimeQuestion
 
 Object = dict[str, Any]
 Query = Mapping[str, str]
