@@ -24,7 +24,7 @@ class FakeLettersService(topics_service.FakeTopicsService):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.store: Any = open_store(folder / "store.db", timeout=60)
+        self.store: Any = open_store(folder / "store.db", timeout=60, clock=self.clock)
         self.logs = {"log": self.log}
         self.names = ["billing", "mail"]
         self.routes: list[Route] = []
